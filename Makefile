@@ -1,0 +1,39 @@
+# Everything happens in .venv, built from requirements.txt with the known-good versions of constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+# One worker a core, each with one thread of torch: two threads on two cores in two workers only fight.
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help: ## say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
+
+setup: .venv/ready ## build .venv and let `mlflow run` find it
+	@$(BIN)/python tools/link_environment.py
+
+.venv/ready: requirements.txt requirements-dev.txt constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "ActionFlow needs Python 3.11 or newer, found $$($(PYTHON) --version): type make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup ## train twice on real digits, then show the hardest of them (3 minutes)
+	@. $(BIN)/activate && python -m projects.demo
+
+test: setup check ## check the code, then run every test, offline
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+check: setup ## ruff, mypy, and the direction of imports
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+format: setup ## let ruff mend what it can
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+bench: setup ## measure what recording costs (15 minutes)
+	$(BIN)/python -m benchmarks
+
+clean: ## remove .venv and caches; runs stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -1,0 +1,34 @@
+"""ActionFlow: which samples are hard, for whom, and what to do about it.
+
+It records what every sample did in every epoch of a training, keeps it as Parquet inside MLflow runs, and answers
+with SQL. `Recorder` records your own loop; `connect` asks questions of recorded runs.
+
+Importing this package is instant: torch and mlflow are imported when a name that needs them is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actionflow.errors import ActionFlowError
+
+if TYPE_CHECKING:
+    from actionflow.recording import Recorder
+    from actionflow.session import Session, connect
+
+__version__ = "0.1.0"
+__all__ = ["ActionFlowError", "Recorder", "Session", "connect"]
+
+_HOMES = {"Recorder": "actionflow.recording", "Session": "actionflow.session", "connect": "actionflow.session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'actionflow' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,80 @@
+"""DuckDB with views over Parquet files and Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from actionflow.errors import QueryError
+from actionflow.query.files import QueryFile, Value
+
+
+class Engine:
+    """One DuckDB connection; views come from files or tables, answers are Arrow tables."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+
+    def view_files(self, name: str, paths: Iterable[Path], empty: pa.Schema) -> None:
+        """Make a view over Parquet files; with none, an empty view of the schema `empty`."""
+        listed = ", ".join(f"'{_quoted(path)}'" for path in paths)
+        if not listed:
+            self.view_table(name, empty.empty_table())
+            return
+        # By name: without it, columns that the first file lacks would vanish silently.
+        self.connection.execute(
+            f"create or replace view {name} as select * from read_parquet([{listed}], union_by_name = true)"
+        )
+
+    def view_table(self, name: str, table: pa.Table) -> None:
+        """Make a view over an Arrow table."""
+        self.connection.register(name, table)
+
+    def view_also(self, name: str, table: pa.Table) -> None:
+        """Let a view show the rows of an Arrow table too."""
+        self.connection.execute(f"alter view {name} rename to {name}_in_files")
+        self.connection.register(f"{name}_in_memory", table)
+        self.connection.execute(
+            f"create view {name} as select * from {name}_in_files union all by name select * from {name}_in_memory"
+        )
+
+    def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> pa.Table:
+        """Run one statement and return its rows."""
+        try:
+            return self.connection.sql(sql, params=dict(parameters) if parameters else None).to_arrow_table()
+        except duckdb.Error as error:
+            raise QueryError(_told(error)) from error
+
+    def ask_file(self, query: QueryFile, **given: Value) -> pa.Table:
+        """Run a query file with these parameters, its header's defaults for the rest."""
+        return self.ask(query.sql, query.bind(given))
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.connection.close()
+
+
+def identifiers(sql: str) -> set[str]:
+    """The words of a question that can name a table; what stands in comments and quotes cannot.
+
+    >>> sorted(identifiers("select 'dynamics' from Scores -- not from samples"))
+    ['scores']
+    """
+    text = sql.encode()
+    tokens = duckdb.tokenize(sql)
+    ends = [start for start, _ in tokens[1:]] + [len(text)]
+    words = [
+        text[start:end] for (start, kind), end in zip(tokens, ends, strict=True) if kind == duckdb.token_type.identifier
+    ]
+    return {word.decode().strip().strip('"').lower() for word in words}
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _told(error: duckdb.Error) -> str:
+    return " ".join(line.strip() for line in str(error).splitlines() if line.strip())

@@ -1,0 +1,149 @@
+"""Ask questions of recorded runs: opens the views over the runs you name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from actionflow.errors import StoreError
+from actionflow.query import files
+from actionflow.query.engine import Engine, identifiers
+from actionflow.query.files import Value
+from actionflow.store import layout, parquet, schema
+from actionflow.store.finding import find_runs, runs_table
+from actionflow.store.reading import Recorded, StoredRun
+
+
+def say(message: str) -> None:
+    """Tell a person something that is not data."""
+    print(message, file=sys.stderr)
+
+
+class Session:
+    """DuckDB with the views `runs`, `dynamics`, `samples`, `scores` and `features` over some runs.
+
+    A view is made when a question first names it: listing a thousand runs opens none of their files.
+    """
+
+    def __init__(self, runs: Sequence[StoredRun], say: Callable[[str], None] = say) -> None:
+        self.runs = list(runs)
+        self.engine = Engine()
+        self._say = say
+        self._unmade: dict[str, Callable[[], None]] = {
+            "runs": lambda: self.engine.view_table("runs", runs_table(self.runs)),
+            "dynamics": self._view_dynamics,
+            "scores": self._view_scores,
+            "features": lambda: self.engine.view_files(
+                "features", self._files(layout.FEATURES), schema.features_schema(1)
+            ),
+            "samples": lambda: self.engine.view_files("samples", self._sample_files(), schema.SAMPLES),
+        }
+
+    def query(self, name: str, **parameters: Value) -> pa.Table:
+        """Ask one of the house's questions by its name."""
+        query = files.load(name)
+        bound = query.bind(parameters)
+        return self.sql(query.sql, **bound)
+
+    def sql(self, sql: str, **parameters: Value) -> pa.Table:
+        """Ask in SQL."""
+        for view in identifiers(sql):
+            make = self._unmade.pop(view, None)
+            if make is not None:
+                make()
+        return self.engine.ask(sql, parameters)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.engine.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @cached_property
+    def _recorded(self) -> dict[str, Recorded]:
+        return {run.run_id: _recorded(run, self._say) for run in self.runs}
+
+    def _view_dynamics(self) -> None:
+        paths = [path for one in self._recorded.values() for path in one.all_files()]
+        self.engine.view_files("dynamics", paths, schema.DYNAMICS)
+
+    def _view_scores(self) -> None:
+        """Scores that a finished run wrote are read; those of others are made from their dynamics now."""
+        written = {run.run_id: _written_scores(run) for run in self.runs}
+        self.engine.view_files("scores", [path for paths in written.values() for path in paths], schema.SCORES)
+        unwritten = [run for run in self.runs if not written[run.run_id]]
+        if unwritten:
+            made = compute_scores([_recorded(run, self._say) for run in unwritten])
+            self.engine.view_also("scores", made)
+
+    def _files(self, folder: str) -> list[Path]:
+        return [path for run in self.runs for path in run.files(folder)]
+
+    def _sample_files(self) -> list[Path]:
+        """The data sets' own runs, each once; one that was deleted takes only the pictures with it."""
+        ids = {run.run.data.tags.get(layout.TAG_DATASET_RUN, "") for run in self.runs} - {""}
+        found: list[Path] = []
+        for run_id in sorted(ids):
+            try:
+                found += find_runs([run_id], self.runs[0].client)[0].files(layout.SAMPLES)
+            except StoreError:
+                self._say(f"the pictures of data set run {run_id[:8]} are gone; numbers are whole.")
+        return found
+
+
+def connect(runs: str | Sequence[str] = (), tracking_uri: str | None = None) -> Session:
+    """Open the views over runs, named by id, the start of an id, or name; over all trainings when none is named.
+
+    session = actionflow.connect(["digits-seed-0"])
+    session.query("hardest", k=5).to_pandas()
+    """
+    from mlflow import MlflowClient
+
+    wanted = [runs] if isinstance(runs, str) else list(runs)
+    return Session(find_runs(wanted, MlflowClient(tracking_uri=tracking_uri)))
+
+
+def compute_scores(recorded: Sequence[Recorded], **parameters: Value) -> pa.Table:
+    """Run queries/scores.sql over the epochs of these runs."""
+    engine = Engine()
+    paths = [path for one in recorded for path in one.all_files()]
+    engine.view_files("dynamics", paths, schema.DYNAMICS)
+    table = engine.ask_file(files.load("scores"), **parameters).cast(schema.SCORES)
+    engine.close()
+    return table
+
+
+def _written_scores(run: StoredRun) -> list[Path]:
+    """The scores of a run, if it has them for every split and whole; else nothing, and they are made anew."""
+    paths = run.files(layout.SCORES)
+    if {path.stem for path in paths} != set(run.splits()) or not all(parquet.is_whole(path) for path in paths):
+        return []
+    return paths
+
+
+def _recorded(run: StoredRun, say: Callable[[str], None]) -> Recorded:
+    recorded = run.recorded()
+    for told in recorded.left_out:
+        say(f"run {run.run_id[:8]}: {told}, so it is left out.")
+    if not recorded.files:
+        raise StoreError(
+            f"run {run.run_id[:8]} has no per-sample dynamics (found: {run.found()}). Train it with "
+            "`mlflow run . -e cifar10`, or record your own loop with actionflow.Recorder."
+        )
+    if recorded.missing:
+        raise StoreError(
+            f"run {run.run_id[:8]} lacks {', '.join(recorded.missing)}: its sums would be too small. Restore the files "
+            "from a backup, or train it again."
+        )
+    return recorded

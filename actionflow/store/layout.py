@@ -1,0 +1,70 @@
+"""Where things lie inside a run: one place for every name."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+ROOT = "actionflow"
+DYNAMICS = f"{ROOT}/dynamics"
+SAMPLES = f"{ROOT}/samples"
+SCORES = f"{ROOT}/scores"
+FEATURES = f"{ROOT}/features"
+CHECKPOINTS = f"{ROOT}/checkpoint"
+DESCRIPTION = f"{ROOT}/run.json"
+ENVIRONMENT = f"{ROOT}/requirements.txt"
+
+# Tags, as seen in the MLflow UI.
+TAG_KIND = "actionflow.kind"  # training | dataset | resume
+TAG_SCHEMA = "actionflow.schema_version"
+TAG_TASK = "actionflow.task"
+TAG_MODEL = "actionflow.model"
+TAG_DATASET = "actionflow.dataset"
+TAG_DIGEST = "actionflow.dataset_digest"
+TAG_DATASET_RUN = "actionflow.dataset_run"
+TAG_RESUMED = "actionflow.resumed_run"
+TAG_ERROR = "actionflow.error"
+
+_EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")
+
+
+def epoch_file(epoch: int, rank: int = 0) -> str:
+    """The name of an epoch's file; ranks beyond the first write a part of their own.
+
+    >>> epoch_file(7), epoch_file(7, rank=1)
+    ('epoch-0007.parquet', 'epoch-0007.part-1.parquet')
+    """
+    part = f".part-{rank}" if rank else ""
+    return f"epoch-{epoch:04d}{part}.parquet"
+
+
+def epoch_of(name: str) -> int | None:
+    """The epoch that a file name stands for, None for other files."""
+    match = _EPOCH_FILE.fullmatch(name)
+    return int(match.group(1)) if match else None
+
+
+def dynamics(split: str, epoch: int, rank: int = 0) -> str:
+    """The artifact path of one epoch of one split."""
+    return f"{DYNAMICS}/{split}/{epoch_file(epoch, rank)}"
+
+
+def home() -> Path:
+    """Where ActionFlow keeps what is not in the tracking server (yet): $ACTIONFLOW_HOME or ~/.actionflow."""
+    return Path(os.environ.get("ACTIONFLOW_HOME") or Path.home() / ".actionflow")
+
+
+def unsent(run_id: str) -> Path:
+    """Files of a run that wait to be sent; empty unless the run died or its server went away."""
+    return home() / "unsent" / run_id
+
+
+def lock(run_id: str) -> Path:
+    """The file that a process holds while it writes into a run."""
+    return home() / "running" / f"{run_id}.lock"
+
+
+def cache(run_id: str) -> Path:
+    """Copies of a remote run's files."""
+    return home() / "cache" / run_id

@@ -1,0 +1,132 @@
+"""The file schema, written down once.
+
+Every file describes itself: `run_id`, `split` and (where it applies) `epoch` are ordinary columns, and the schema's
+metadata carries the version under the key `actionflow`. Readers of version n read all versions up to n.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from actionflow.errors import StoreError
+
+SCHEMA_VERSION = 1
+METADATA_KEY = b"actionflow"
+
+# Strings that hold one value per file cost nothing when they are dictionaries.
+NAME = pa.dictionary(pa.int32(), pa.string())
+
+DYNAMICS = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("epoch", pa.int32(), nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("label", pa.int32()),
+        pa.field("loss", pa.float32()),
+        pa.field("prediction", pa.int32()),
+        pa.field("correct", pa.bool_()),
+        pa.field("confidence", pa.float32()),
+        pa.field("entropy", pa.float32()),
+        pa.field("margin", pa.float32()),
+        pa.field("el2n", pa.float32()),
+        pa.field("forgotten", pa.bool_()),
+    ]
+)
+
+SAMPLES = pa.schema(
+    [
+        pa.field("dataset", NAME, nullable=False),
+        pa.field("digest", NAME, nullable=False),
+        pa.field("part", NAME, nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("key", pa.string()),
+        pa.field("label", pa.int32()),
+        pa.field("label_name", NAME),
+        pa.field("image", pa.binary()),
+    ]
+)
+
+SCORES = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("label", pa.int32()),
+        pa.field("prediction", pa.int32()),
+        pa.field("correct", pa.bool_()),
+        pa.field("epochs_seen", pa.int32(), nullable=False),
+        pa.field("action", pa.float64()),
+        pa.field("action_mean", pa.float64()),
+        pa.field("action_variance", pa.float64()),
+        pa.field("last_loss", pa.float32()),
+        pa.field("entropy", pa.float32()),
+        pa.field("confidence", pa.float64()),
+        pa.field("variability", pa.float64()),
+        pa.field("correctness", pa.float64()),
+        pa.field("aum", pa.float64()),
+        pa.field("forgetting", pa.int32()),
+        pa.field("ever_learnt", pa.bool_()),
+        pa.field("el2n", pa.float64()),
+    ]
+)
+
+
+# Not a file: what the view `runs` shows of MLflow's own store.
+RUNS = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("name", pa.string()),
+        pa.field("experiment", pa.string()),
+        pa.field("status", pa.string()),
+        pa.field("start_time", pa.timestamp("ms")),
+        pa.field("dataset", pa.string()),
+        pa.field("dataset_digest", pa.string()),
+        pa.field("model", pa.string()),
+        pa.field("seed", pa.string()),
+        pa.field("epochs", pa.float64()),
+        pa.field("val_accuracy", pa.float64()),
+        pa.field("params", pa.map_(pa.string(), pa.string())),
+        pa.field("metrics", pa.map_(pa.string(), pa.float64())),
+    ]
+)
+
+
+def features_schema(width: int) -> pa.Schema:
+    """The schema of a features file whose vectors have `width` numbers."""
+    return pa.schema(
+        [
+            pa.field("run_id", NAME, nullable=False),
+            pa.field("split", NAME, nullable=False),
+            pa.field("sample_id", pa.int64(), nullable=False),
+            pa.field("feature", pa.list_(pa.float32(), width), nullable=False),
+        ]
+    )
+
+
+def constant(value: str, length: int) -> pa.DictionaryArray:
+    """A column that says the same name in every row."""
+    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), length), pa.array([value]))
+
+
+def stamp(table: pa.Table, kind: str, **facts: Any) -> pa.Table:
+    """Write the schema version, the kind of file and further facts into the table's metadata."""
+    content = {"schema_version": SCHEMA_VERSION, "kind": kind, **facts}
+    return table.replace_schema_metadata({METADATA_KEY: json.dumps(content).encode()})
+
+
+def stamp_of(schema: pa.Schema, name: str) -> dict[str, Any]:
+    """Read what `stamp` wrote; refuse a file of a version that this ActionFlow does not know."""
+    raw = (schema.metadata or {}).get(METADATA_KEY)
+    if raw is None:
+        raise StoreError(f"{name} was not written by ActionFlow (no 'actionflow' entry in its schema's metadata).")
+    content: dict[str, Any] = json.loads(raw)
+    if content["schema_version"] > SCHEMA_VERSION:
+        raise StoreError(
+            f"{name} has schema version {content['schema_version']}, this ActionFlow reads up to {SCHEMA_VERSION}: "
+            "upgrade it with `pip install -U actionflow`."
+        )
+    return content

@@ -1,0 +1,1 @@
+"""How a training goes: data sets, models, one loop, its schedule. It knows nothing of MLflow or SQL."""

@@ -1,0 +1,216 @@
+"""The one training loop: batches of tensors, watched sample by sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from actionflow.errors import SettingsError, TrainingError
+from actionflow.training.data import Samples
+from actionflow.training.models import PenultimateFeatures, penalty
+from actionflow.training.schedule import EarlyStopping, batches_of, plateau
+from actionflow.training.settings import Settings
+
+# Sees every batch: sample ids, logits and targets. A recorder is one, a progress bar another.
+Watcher = Callable[[Tensor, Tensor, Tensor], None]
+
+EVALUATION_BATCH = 256
+# Looking at every loss would make a GPU wait at every step; the first bad one is found all the same.
+LOSSES_PER_CHECK = 64
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over a split came to."""
+
+    loss: float
+    accuracy: float
+    samples_per_second: float
+
+
+class Trainer:
+    """Trains a classifier: Adam, plateau, early stopping on the validation loss.
+
+    Everything random in epoch n follows from the seed and n alone, so a resumed training equals an unbroken one.
+    """
+
+    def __init__(self, model: nn.Module, settings: Settings) -> None:
+        self.settings = settings
+        self.device = choose_device(settings.device)
+        self.model = model.to(self.device)
+        # Keras' epsilon, as the paper's protocol is Keras'.
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, eps=1e-7)
+        self.plateau = plateau(self.optimizer, settings.reduce_patience)
+        self.stopping = EarlyStopping(settings.stop_patience)
+        self.epoch = 0
+        self.learning_rate = settings.learning_rate  # of the epoch trained last; the optimizer's may be reduced already
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs that are left, until the last or until patience is exhausted."""
+        while self.epoch < self.settings.epochs and not self.stopping.exhausted:
+            yield self.epoch
+            self.epoch += 1
+
+    def train(self, samples: Samples, watchers: Sequence[Watcher], order: NDArray[np.int64] | None = None) -> Pass:
+        """One epoch over `samples`, in the given order or shuffled."""
+        torch.manual_seed(epoch_seed(self.settings.seed, self.epoch))
+        if order is None:
+            order = torch.randperm(len(samples)).numpy()
+        self.learning_rate = float(self.optimizer.param_groups[0]["lr"])
+        self.model.train()
+        return self._pass(samples, self.settings.batch_size, watchers, self._step, torch.from_numpy(order))
+
+    def evaluate(self, samples: Samples, watchers: Sequence[Watcher]) -> Pass:
+        """One pass over `samples` that changes nothing."""
+        self.model.eval()
+        with torch.inference_mode():
+            return self._pass(samples, EVALUATION_BATCH, watchers, self._look, torch.arange(len(samples)))
+
+    def features(self, samples: Samples) -> NDArray[np.float32]:
+        """The features (n, d) that the model's head sees."""
+        found: list[Tensor] = []
+        with PenultimateFeatures(self.model) as features:
+            self.evaluate(samples, [lambda *_: found.append(features.last.cpu())])
+        return torch.cat(found).numpy()
+
+    def end_epoch(self, validation: Pass) -> None:
+        """Let the schedule see how validation went."""
+        self.stopping.update(self.epoch, validation.loss, validation.accuracy, self.model)
+        if self.plateau is not None:
+            self.plateau.step(validation.loss)
+
+    def restore_best(self) -> None:
+        """Put the weights of the best epoch back."""
+        self.model.load_state_dict(self.stopping.best_weights)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on after this epoch."""
+        return {
+            "epoch": self.epoch,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "plateau": self.plateau.state_dict() if self.plateau else {},
+            "stopping": self.stopping.state(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on after the epoch in which `state` was taken."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.plateau:
+            self.plateau.load_state_dict(state["plateau"])
+        self.stopping.load_state(state["stopping"])
+        self.epoch = state["epoch"] + 1
+
+    def _pass(
+        self,
+        samples: Samples,
+        batch_size: int,
+        watchers: Sequence[Watcher],
+        handle: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+        order: Tensor,
+    ) -> Pass:
+        """Go over `samples` in `order`; `handle` turns images and targets into logits and the batch's mean loss."""
+        ids, images, labels = (torch.from_numpy(a) for a in (samples.sample_ids, samples.images, samples.labels))
+        started = time.perf_counter()
+        losses, right = BatchLosses(self.epoch), torch.zeros((), dtype=torch.int64, device=self.device)
+        for cut in batches_of(len(order), batch_size):
+            chosen = order[cut]
+            targets = labels[chosen].to(self.device, non_blocking=True)
+            pixels = images[chosen].to(self.device, non_blocking=True).float().div_(255)
+            logits, loss = handle(pixels, targets)
+            losses.add(loss, len(chosen))
+            right += (logits.argmax(dim=1) == targets).sum()
+            for watch in watchers:
+                watch(ids[chosen], logits, targets)
+        elapsed = time.perf_counter() - started
+        return Pass(losses.mean(), float(right) / len(order), len(order) / elapsed)
+
+    def _step(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self._forward(pixels)
+        loss = functional.cross_entropy(logits, targets)
+        extra = penalty(self.model)
+        self.optimizer.zero_grad(set_to_none=True)
+        (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return logits.detach(), loss.detach()
+
+    def _look(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logits = self._forward(pixels)
+        return logits, functional.cross_entropy(logits, targets)
+
+    def _forward(self, pixels: Tensor) -> Tensor:
+        """Logits in float32, whatever the model computed in."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
+            logits: Tensor = self.model(pixels)
+        return logits.float()
+
+
+class BatchLosses:
+    """The losses of a pass, and the one place that notices when they stop being numbers."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._unchecked: list[Tensor] = []
+        self._sizes: list[int] = []
+        self._checked = 0
+        self._total = 0.0
+
+    def add(self, loss: Tensor, size: int) -> None:
+        """Take the mean loss of a batch of `size` samples."""
+        self._unchecked.append(loss)
+        self._sizes.append(size)
+        if len(self._unchecked) == LOSSES_PER_CHECK:
+            self._check()
+
+    def mean(self) -> float:
+        """The mean over all samples so far."""
+        self._check()
+        return self._total / sum(self._sizes)
+
+    def _check(self) -> None:
+        if not self._unchecked:
+            return
+        losses = torch.stack(self._unchecked).double().cpu()
+        bad = ~losses.isfinite()
+        if bad.any():
+            batch = self._checked + int(bad.nonzero()[0])
+            raise TrainingError(
+                f"the loss is {losses[bad][0].item()} in epoch {self._epoch}, batch {batch}: training stops, "
+                "the finished epochs are kept. Try a smaller -P learning_rate, or -P precision=fp32."
+            )
+        sizes = torch.tensor(self._sizes[self._checked :], dtype=torch.float64)
+        self._total += float((losses * sizes).sum())
+        self._checked += len(self._unchecked)
+        self._unchecked = []
+
+
+def seed_everything(seed: int) -> None:
+    """Make the CPU deterministic, and the drawing of weights follow from the seed."""
+    torch.manual_seed(seed)
+    torch.use_deterministic_algorithms(True, warn_only=torch.cuda.is_available())
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """One number for each seed and epoch."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of this name; `auto` takes the fastest there is."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise SettingsError(f"device {name} is not to be had here: type -P device=auto or -P device=cpu.") from error
+    return device

@@ -1,0 +1,96 @@
+"""The parameters of a training, with the paper's protocol as defaults, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from actionflow.errors import SettingsError, nearest
+
+
+def _setting(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "choices": choices, "least": least})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides how a training goes: the same settings on the same machine give the same scores."""
+
+    dataset: str = _setting("digits", "the data set, or images for your own")
+    model: str = _setting("keras_cnn", "keras_cnn, resnet_v2, xception, or any classification model of torchvision")
+    epochs: int = _setting(100, "at most: early stopping ends most trainings before", least=1)
+    batch_size: int = _setting(32, "samples in a step", least=1)
+    learning_rate: float = _setting(0.001, "Adam's, at the start")
+    stop_patience: int = _setting(5, "stop after so many epochs without a better validation loss; 0 never", least=0)
+    reduce_patience: int = _setting(2, "a tenth of the learning rate after as many; 0 never", least=0)
+    seed: int = _setting(0, "decides weights, order and dropout", least=0)
+    data_dir: str = _setting("", "where the data lie; else $ACTIONFLOW_DATA or ./data")
+    limit: int = _setting(0, "first n samples of each split, for trying; 0 takes all", least=0)
+    image_size: int = _setting(0, "scale pictures to n x n; 0 keeps them", least=0)
+    record: str = _setting("both", "whose signals are kept", ("val", "train", "both"))
+    train_signals: str = _setting("online", "as met in training, or from a pass of their own", ("online", "exact"))
+    features: str = _setting("val", "whose features are kept at the end", ("val", "both"))
+    precision: str = _setting("fp32", "what the model computes in; losses are always float32", ("fp32", "bf16"))
+    device: str = _setting("auto", "auto, cpu, cuda, cuda:1, mps")
+    validation: str = _setting("test", "test: the official test set; or a fraction of the training set, as 0.1")
+    curriculum: str = _setting("", "a curriculum file, as runs:/<id>/actionflow/curriculum/<name>.parquet")
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _check(each.name, getattr(self, each.name), each.metadata)
+        if not 0 < self.learning_rate < float("inf"):
+            raise SettingsError(f"learning_rate must be a number above 0, found {self.learning_rate}.")
+
+    @property
+    def records_train(self) -> bool:
+        """Whether the training split's signals are kept."""
+        return self.record in ("train", "both")
+
+    @property
+    def records_held_out(self) -> bool:
+        """Whether the signals of the splits that are not trained on are kept."""
+        return self.record in ("val", "both")
+
+    def as_dict(self) -> dict[str, Any]:
+        """All settings by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_text(cls, words: Mapping[str, str]) -> Settings:
+        """Settings as people type them: `{"epochs": "3"}`; what is not named has its default."""
+        kinds = {each.name: type(each.default) for each in fields(cls)}
+        for name in words:
+            if name not in kinds:
+                raise SettingsError(f"there is no parameter {name}. {nearest(name, kinds)}")
+        return cls(**{name: _converted(name, word, kinds[name]) for name, word in words.items()})
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Settings:
+        """Settings that were written down; names of later versions are passed over."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
+    least, choices = rule["least"], rule["choices"]
+    if least is not None and value < least:
+        raise SettingsError(
+            f"{name} must be at least {least}, found {value}: type for instance -P {name}={max(least, 1)}."
+        )
+    if choices and value not in choices:
+        raise SettingsError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, found {value}.")
+
+
+def _converted(name: str, word: str, kind: type) -> Any:
+    try:
+        return kind(word.strip())
+    except ValueError:
+        wanted = "a whole number" if kind is int else "a number"
+        raise SettingsError(
+            f"{name} must be {wanted}, found {word!r}: type for instance -P {name}={_example(name)}."
+        ) from None
+
+
+def _example(name: str) -> Any:
+    return {each.name: each.default for each in fields(Settings)}[name] or 1

@@ -1,0 +1,108 @@
+"""Fixtures: a tracking store of one's own for each test, and small real trainings that many tests read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+# One thread a worker: the workers of pytest-xdist share the cores. It also makes sums the same wherever tests run.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# Servers that are gone are given up on soon.
+os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
+os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] = "1"
+os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_JITTER"] = "0"
+for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_TRACKING_URI"):
+    os.environ.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory):
+    """A tracking database with its tables made: MLflow takes seconds for that, a copy does not."""
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("store") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+class Store:
+    """A tracking store in a folder, and how to train into it."""
+
+    def __init__(self, folder, empty_store):
+        from mlflow import MlflowClient
+
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        shutil.copy(empty_store, folder / "mlflow.db")
+        self.uri = f"sqlite:///{folder / 'mlflow.db'}"
+        self.client = MlflowClient(self.uri)
+        self.experiment = self.client.create_experiment("tests", artifact_location=(folder / "artifacts").as_uri())
+        self.environment = {
+            "MLFLOW_TRACKING_URI": self.uri,
+            "MLFLOW_EXPERIMENT_NAME": "tests",
+            "ACTIONFLOW_HOME": str(folder / "home"),
+        }
+
+    def runs(self, kind="training"):
+        """The runs of a kind, oldest first."""
+        wanted = f"tags.`actionflow.kind` = '{kind}'"
+        return self.client.search_runs([self.experiment], wanted, order_by=["attributes.start_time ASC"])
+
+    def artifacts(self, run_id):
+        """The folder of a run's artifacts."""
+        return self.folder / "artifacts" / run_id / "artifacts"
+
+
+@pytest.fixture
+def store(tmp_path, empty_store, monkeypatch):
+    """A store that only this test writes to; MLflow and ActionFlow use it."""
+    yield from _in_use(Store(tmp_path / "store", empty_store), monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def module_store(tmp_path_factory, empty_store):
+    """A store that the tests of one file share, for what they only read."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield from _in_use(Store(tmp_path_factory.mktemp("shared"), empty_store), patch)
+
+
+def _in_use(store, patch):
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    for name, value in store.environment.items():
+        patch.setenv(name, value)
+    mlflow.set_tracking_uri(store.uri)
+    mlflow.set_experiment("tests")
+    yield store
+    while mlflow.active_run():
+        mlflow.end_run()
+    mlflow.set_tracking_uri(before)
+
+
+def train(**parameters):
+    """Train in this process, as `python -m projects.vision` does; return the run's id."""
+    import mlflow
+
+    from actionflow.tracking import launch
+    from projects import vision
+
+    seen = []
+
+    def noting(run):
+        seen.append(run.run_id)
+        vision.train(run)
+
+    words = [word for name, value in parameters.items() for word in (f"--{name}", str(value))]
+    launch(noting, words)
+    assert mlflow.active_run() is None
+    return seen[0]
+
+
+SMALL = {"limit": 160, "epochs": 3}
