@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,3 +109,40 @@ def train(**parameters):
 
 
 SMALL = {"limit": 160, "epochs": 3}
+
+
+class Training:
+    """A training in a process of its own, watched from outside."""
+
+    def __init__(self, store, **parameters):
+        words = [word for name, value in parameters.items() for word in (f"--{name}", str(value))]
+        self.store = store
+        self.older = set((store.folder / "artifacts").glob("*"))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "projects.vision", *words],
+            cwd=PROJECT,
+            env={**os.environ, **store.environment},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for(self, pattern):
+        """Wait until a file appears in the training's run; return the run's id."""
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            for run in set((self.store.folder / "artifacts").glob("*")) - self.older:
+                if any(run.glob(f"artifacts/actionflow/{pattern}")):
+                    return run.name
+            assert self.process.poll() is None, self.process.stderr.read()
+            time.sleep(0.002)
+        raise AssertionError(f"{pattern} did not appear")
+
+    def kill(self):
+        """End it at once, without a chance to tidy up."""
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self):
+        """Let it come to its end; return its exit code and what it said."""
+        _, said = self.process.communicate(timeout=120)
+        return self.process.returncode, said

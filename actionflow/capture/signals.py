@@ -21,18 +21,20 @@ def classification_signals(logits: Tensor, targets: Tensor) -> Signals:
     (0.1269, 2.0, True)
     """
     logits = logits.detach().float()
-    target_column = targets.unsqueeze(1)
+    target_column = targets.long().unsqueeze(1)
     log_probabilities = functional.log_softmax(logits, dim=1)
     probabilities = log_probabilities.exp()
     target_logits = logits.gather(1, target_column).squeeze(1)
     target_log_probability = log_probabilities.gather(1, target_column).squeeze(1)
     confidence = target_log_probability.exp()
     prediction = logits.argmax(dim=1)
+    loss = -target_log_probability
     return {
         "label": targets.int(),
-        "loss": -target_log_probability,
+        "loss": loss,
         "prediction": prediction.int(),
-        "correct": prediction == targets,
+        # argmax points at a NaN where there is one: that is no right answer.
+        "correct": (prediction == targets) & ~loss.isnan(),
         "confidence": confidence,
         # p log p is 0 where p underflows to 0, and log p may be -inf there.
         "entropy": -torch.xlogy(probabilities, probabilities).sum(dim=1),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,8 +12,8 @@ import pyarrow.parquet as pq
 
 from actionflow.errors import StoreError
 
-# zstd's fastest level: at 1.28 million samples it costs a tenth more time than no compression, and level 3 saves nothing.
-COMPRESSION_LEVEL = 1
+# Tried on 1.28 million samples: level 1 takes a sixth longer than -1 and saves 1 %; none at all adds a fifth in size.
+COMPRESSION_LEVEL = -1
 
 
 def write(table: pa.Table, path: Path) -> None:
@@ -19,28 +21,31 @@ def write(table: pa.Table, path: Path) -> None:
     half = path.with_name(f".{path.name}.half-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(table, half)
+        _write(_required(table), half)
         os.replace(half, path)
     except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror or error}. Nothing of this file was kept.") from error
+        reason = error.strerror or first_line(error)
+        raise StoreError(f"cannot write {path}: {reason}. Nothing of this file was kept.") from error
     finally:
-        half.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            half.unlink(missing_ok=True)
 
 
 def read(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Read a Parquet file, or say which one is damaged."""
-    try:
-        return pq.read_table(path, columns=columns)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError(f"{path} is not a whole Parquet file: {first_line(error)}") from error
+    # Not read_table: it makes columns of folder names such as `seed=1`, and passes over columns that are not there.
+    with _told_by_name(path), pq.ParquetFile(path) as file:
+        lacking = [name for name in columns or [] if name not in file.schema_arrow.names]
+        if lacking:
+            found = ", ".join(file.schema_arrow.names)
+            raise StoreError(f"{path} has no column {', '.join(lacking)} (found: {found}).")
+        return file.read(columns=columns)
 
 
 def read_schema(path: Path) -> pa.Schema:
     """Read only a file's schema: cheap, and enough to tell a whole file from a torn one."""
-    try:
+    with _told_by_name(path):
         return pq.read_schema(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError(f"{path} is not a whole Parquet file: {first_line(error)}") from error
 
 
 def is_whole(path: Path) -> bool:
@@ -57,6 +62,22 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
+@contextlib.contextmanager
+def _told_by_name(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StoreError(f"there is no file {path}.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise StoreError(f"{path} is not a whole Parquet file: {first_line(error)}") from error
+
+
+def _required(table: pa.Table) -> pa.Table:
+    """Columns without nulls are declared so: not writing a level for every value saves a sixth of the time."""
+    fields = [field.with_nullable(table[field.name].null_count > 0) for field in table.schema]
+    return table.cast(pa.schema(fields, metadata=table.schema.metadata))
+
+
 def _write(table: pa.Table, path: Path) -> None:
     names = [field.name for field in table.schema if _is_name(field)]
     pq.write_table(
@@ -66,13 +87,13 @@ def _write(table: pa.Table, path: Path) -> None:
         compression_level=COMPRESSION_LEVEL,
         use_dictionary=names,
         column_encoding={field.name: _encoding(field) for field in table.schema if _encoding(field)} or None,
-        # Statistics let engines skip whole files; on losses they would only cost time.
-        write_statistics=[*names, *(field.name for field in table.schema if pa.types.is_integer(field.type))],
+        # Statistics let engines skip whole files; on signals they would only cost time.
+        write_statistics=[*names, *(field.name for field in table.schema if field.name.endswith("_id"))],
     )
 
 
 def _is_name(field: pa.Field) -> bool:
-    return pa.types.is_dictionary(field.type) or field.name == "epoch"
+    return bool(pa.types.is_dictionary(field.type)) or field.name == "epoch"
 
 
 def _encoding(field: pa.Field) -> str | None:

@@ -121,11 +121,11 @@ class StoredRun:
         return told
 
     def _drop_unfinished(self, by_split: dict[str, list[Path]]) -> list[str]:
+        """An epoch counts in all of its splits or in none: a sum over more epochs of one would compare with nothing."""
         told = []
         there = {(split, layout.epoch_of(path.name)) for split, paths in by_split.items() for path in paths}
         for split, paths in by_split.items():
-            lacking = _lacking_splits(paths[-1], there) if paths else []
-            if lacking:
+            while paths and (lacking := _lacking_splits(paths[-1], there)):
                 told.append(f"{split}/{paths.pop().name} lacks its other half, split {', '.join(lacking)}")
         return told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ class TrackedRun:
         with self.writer.sender.together():
             self.recorder.end_epoch()
             self.writer.sender.send_metrics(_metrics(trainer, passes), step=epoch)
-            self.writer.log_checkpoint(epoch, lambda path: torch.save(trainer.state(), path))
+            self.writer.log_checkpoint(epoch, lambda path: _save(trainer.state(), path))
         if epoch > 0:
             self.writer.drop_checkpoint(epoch - 1)
         self.progress.end_epoch(epoch, {split: (each.loss, each.accuracy) for split, each in passes.items()})
@@ -145,6 +146,13 @@ def _metrics(trainer: Trainer, passes: dict[str, Pass]) -> dict[str, float]:
         metrics[f"{split}/accuracy"] = each.accuracy
         metrics[f"{split}/samples_per_second"] = each.samples_per_second
     return metrics
+
+
+def _save(state: dict[str, Any], path: Path) -> None:
+    """Through memory: torch's own writer turns a full disk into an error that does not say so."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    path.write_bytes(buffer.getbuffer())
 
 
 def _load(path: Path, trainer: Trainer) -> dict[str, Any] | None:
