@@ -52,6 +52,11 @@ class Store:
             "ACTIONFLOW_HOME": str(folder / "home"),
         }
 
+    def outside(self, **more):
+        """The environment of another process that uses this store."""
+        inherited = {name: value for name, value in os.environ.items() if name != "MLFLOW_EXPERIMENT_ID"}
+        return {**inherited, **self.environment, **more}
+
     def runs(self, kind="training"):
         """The runs of a kind, oldest first."""
         wanted = f"tags.`actionflow.kind` = '{kind}'"
@@ -121,7 +126,7 @@ class Training:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "projects.vision", *words],
             cwd=PROJECT,
-            env={**os.environ, **store.environment},
+            env=store.outside(),
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -106,6 +106,7 @@ def test_a_full_disk_is_told_and_the_finished_epochs_stay(store):
     process = subprocess.run(
         [sys.executable, "-m", "projects.vision", "--model", "xception", "--limit", "48", "--epochs", "1"],
         cwd=PROJECT,
+        env=store.outside(),
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000_000, 20_000_000)),

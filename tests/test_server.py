@@ -13,7 +13,7 @@ from conftest import Training, train
 
 import actionflow
 
-LONG = {"limit": 96, "epochs": 40, "stop_patience": 0}
+LONG = {"limit": 96, "epochs": 20, "stop_patience": 0}
 
 
 class Server:
@@ -104,7 +104,7 @@ def test_a_server_that_goes_away_for_a_moment_is_waited_for(remote, monkeypatch)
     code, said = training.end()
     assert code == 0, said
     with actionflow.connect(run_id) as session:
-        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": 40}]
+        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": 20}]
 
 
 def test_a_server_that_is_gone_for_good_costs_nothing_that_was_recorded(remote):
@@ -124,7 +124,7 @@ def test_a_server_that_is_gone_for_good_costs_nothing_that_was_recorded(remote):
     remote.server.start()
     assert train(resume=run_id) == run_id
     with actionflow.connect(run_id) as session:
-        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": 40}]
+        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": 20}]
     assert not unsent.exists()
 
 

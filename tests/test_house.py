@@ -1,0 +1,108 @@
+"""Tests that keep the house tidy: names, docs and entry points say the same everywhere."""
+
+import ast
+import subprocess
+import sys
+from dataclasses import fields
+
+import click
+import pytest
+import yaml
+from conftest import PROJECT
+
+import actionflow
+from actionflow.cli import cli
+from actionflow.training.data import dataset_names
+from actionflow.training.settings import Settings
+
+ENTRY_POINTS = yaml.safe_load((PROJECT / "MLproject").read_text())["entry_points"]
+README = (PROJECT / "README.md").read_text()
+
+
+def test_every_data_set_is_an_entry_point_and_main_is_the_demo():
+    assert set(ENTRY_POINTS) == {"main", *dataset_names()}
+    defaults = {name: point["parameters"]["dataset"]["default"] for name, point in ENTRY_POINTS.items()}
+    assert defaults == {"main": "digits", **{name: name for name in dataset_names()}}
+
+
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+def test_an_entry_point_takes_every_setting_with_its_default(name):
+    parameters = {key: value["default"] for key, value in ENTRY_POINTS[name]["parameters"].items()}
+    expected = {field.name: field.default for field in fields(Settings)} | {"run_name": "", "resume": ""}
+    assert parameters == {**expected, "dataset": parameters["dataset"]}
+
+
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+def test_an_entry_point_hands_every_parameter_on(name):
+    command = ENTRY_POINTS[name]["command"]
+    assert all(f"--{key} {{{key}}}" in command for key in ENTRY_POINTS[name]["parameters"])
+
+
+@pytest.mark.parametrize("verb", sorted(cli.commands))
+def test_every_verb_has_a_sentence_and_an_example(verb):
+    text = cli.commands[verb].get_help(click.Context(cli.commands[verb], info_name=verb))
+    assert "Example" in text
+    assert f"actionflow {verb}" in text
+
+
+def test_every_public_name_has_a_docstring():
+    assert all(getattr(actionflow, name).__doc__ for name in actionflow.__all__)
+
+
+def modules_after(code):
+    shown = subprocess.run([sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    return set(shown.stdout.split())
+
+
+def test_importing_the_package_loads_neither_torch_nor_mlflow():
+    assert not modules_after("import actionflow") & {"torch", "mlflow", "pyarrow", "duckdb", "numpy"}
+
+
+def test_help_loads_neither_torch_nor_mlflow():
+    code = "from actionflow.cli import cli\ntry:\n cli(['--help'])\nexcept SystemExit:\n pass\n"
+    shown = subprocess.run([sys.executable, "-c", code + "import sys; print(*sys.modules)"], capture_output=True, text=True)
+    assert "Which samples does a model struggle with" in shown.stdout
+    assert not set(shown.stdout.split()) & {"torch", "mlflow", "pyarrow", "duckdb", "numpy"}
+
+
+def test_the_two_lists_of_requirements_are_one():
+    """pyproject.toml and python_env.yaml both read requirements.txt."""
+    assert "dependencies = { file = [\"requirements.txt\"] }" in (PROJECT / "pyproject.toml").read_text()
+    assert yaml.safe_load((PROJECT / "python_env.yaml").read_text()) == {"dependencies": ["-r requirements.txt"]}
+
+
+def test_every_requirement_has_a_lower_bound_and_a_known_good_version():
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines("constraints.txt")}
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        for line in lines(name):
+            package, bound, _ = line.partition(">=")
+            assert bound, line
+            assert package.lower() in pinned
+
+
+def lines(name):
+    text = (PROJECT / name).read_text()
+    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def test_the_readme_names_the_commands_that_exist():
+    for target in ("make demo", "make setup", "make test", "make bench"):
+        assert target in README
+        assert f"\n{target.split()[1]}:" in (PROJECT / "Makefile").read_text()
+    assert "make test" in (PROJECT / ".ci" / "run").read_text()
+    named = {word for line in README.splitlines() for word in _verbs(line)}
+    assert named <= set(cli.commands), named - set(cli.commands)
+
+
+def _verbs(line):
+    """The verbs in a line such as `$ actionflow hardest digits-seed-0`."""
+    words = line.strip().removeprefix("$ ").split()
+    return [words[1]] if len(words) > 1 and words[0] == "actionflow" and words[1].isidentifier() else []
+
+
+def test_the_readmes_python_is_python():
+    blocks = README.split("```python")[1:]
+    assert blocks
+    for block in blocks:
+        ast.parse(block.partition("```")[0])
