@@ -21,6 +21,7 @@ HARDEST = ["hardness_rank", "sample_id", "label", "prediction", "action", "corre
 def main() -> None:
     """Two trainings and a summary."""
     os.environ.setdefault("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     for seed in SEEDS:
         train(seed)
     summarise([newest(seed) for seed in SEEDS])

@@ -17,6 +17,8 @@ class Engine:
 
     def __init__(self) -> None:
         self.connection = duckdb.connect()
+        # DuckDB draws it on standard output, which is for data.
+        self.connection.execute("set enable_progress_bar = false")
 
     def view_files(self, name: str, paths: Iterable[Path], empty: pa.Schema) -> None:
         """Make a view over Parquet files; with none, an empty view of the schema `empty`."""
