@@ -14,6 +14,7 @@ from actionflow.errors import StoreError
 from actionflow.query import files
 from actionflow.query.engine import Engine, identifiers
 from actionflow.query.files import Value
+from actionflow.query.scoring import score
 from actionflow.store import layout, parquet, schema
 from actionflow.store.finding import find_runs, runs_table
 from actionflow.store.reading import Recorded, StoredRun
@@ -116,12 +117,10 @@ def connect(runs: str | Sequence[str] = (), tracking_uri: str | None = None) -> 
 
 def compute_scores(recorded: Sequence[Recorded], **parameters: Value) -> pa.Table:
     """Run queries/scores.sql over the epochs of these runs."""
-    engine = Engine()
-    paths = [path for one in recorded for path in one.all_files()]
-    engine.view_files("dynamics", paths, schema.DYNAMICS)
-    table = engine.ask_file(files.load("scores"), **parameters).cast(schema.SCORES)
-    engine.close()
-    return table
+    splits = [one.files[split] for one in recorded for split in one.splits]
+    if not splits:
+        return schema.SCORES.empty_table()
+    return score(splits, schema.DYNAMICS, **parameters).cast(schema.SCORES)
 
 
 def _written_scores(run: StoredRun) -> list[Path]:

@@ -15,13 +15,13 @@ from actionflow.query.files import QueryFile, Value
 class Engine:
     """One DuckDB connection; views come from files or tables, answers are Arrow tables."""
 
-    def __init__(self) -> None:
-        self.connection = duckdb.connect()
+    def __init__(self, threads: int | None = None) -> None:
+        self.connection = duckdb.connect(config={"threads": threads} if threads else {})
         # DuckDB draws it on standard output, which is for data.
         self.connection.execute("set enable_progress_bar = false")
 
-    def view_files(self, name: str, paths: Iterable[Path], empty: pa.Schema) -> None:
-        """Make a view over Parquet files; with none, an empty view of the schema `empty`."""
+    def view_files(self, name: str, paths: Iterable[Path], empty: pa.Schema, where: str = "") -> None:
+        """Make a view over (some rows of) Parquet files; with none, an empty view of the schema `empty`."""
         listed = ", ".join(f"'{_quoted(path)}'" for path in paths)
         if not listed:
             self.view_table(name, empty.empty_table())
@@ -29,6 +29,7 @@ class Engine:
         # By name: without it, columns that the first file lacks would vanish silently.
         self.connection.execute(
             f"create or replace view {name} as select * from read_parquet([{listed}], union_by_name = true)"
+            + (f" where {where}" if where else "")
         )
 
     def view_table(self, name: str, table: pa.Table) -> None:
