@@ -14,12 +14,10 @@ from pathlib import Path
 from statistics import median
 
 import made_up
-import pyarrow as pa
 import pyarrow.parquet as pq
 from measuring import GIGABYTE, Target, end, in_own_process, is_quick, peak_memory, seconds, show
 
-from actionflow.query import files
-from actionflow.query.engine import Engine
+from actionflow.query.scoring import score
 from actionflow.store import schema
 
 ROUNDS = 3
@@ -50,10 +48,7 @@ def decode(paths: list[Path]) -> float:
 
 
 def scores_sql(paths: list[Path]) -> float:
-    engine = Engine()
-    engine.view_files("dynamics", paths, schema.DYNAMICS)
-    scores: pa.Table = engine.ask_file(files.load("scores"), el2n_epochs=EL2N_EPOCHS).cast(schema.SCORES)
-    engine.close()
+    scores = score([paths], schema.DYNAMICS, el2n_epochs=EL2N_EPOCHS).cast(schema.SCORES)
     return float(scores["action"].to_numpy().sum())
 
 

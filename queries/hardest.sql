@@ -1,28 +1,56 @@
--- The hardest samples of each run and split: those that collected the most loss.
+-- The hardest samples of each run: those that collected the most loss.
 --
 -- reads    scores (run_id, split, sample_id, label, prediction, action, action_mean, entropy, correctness)
--- takes    $split   which split; val
---          $k       how many samples of each run; 10
+-- takes    $split       which split; val
+--          $k           how many samples; 10
+--          $per_class   1 for k samples of each class, 0 for k of each run; 0
 -- returns  run_id, split, hardness_rank, sample_id, label, prediction, action, action_mean, entropy, correctness
---          at most k rows per run, hardest first
+--          at most k rows per run (and class), hardest first
+--
+-- Ties go by sample_id. An action that is not a number ranks first: it is to be seen.
+--
+-- First the k-th value, then the rows: engines find the k first by one column without a sort, not by two.
 
-with ranked as (
+with chosen as (
     select
         run_id,
         split,
-        row_number() over (partition by run_id order by action desc, sample_id) as hardness_rank,
         sample_id,
         label,
         prediction,
         action,
         action_mean,
         entropy,
-        correctness
+        correctness,
+        case when cast($per_class as boolean) then coalesce(label, -1) else 0 end as class
     from scores
-    where split = $split
+    where split = $split and action is not null
+),
+
+places as (
+    select run_id, class, action, row_number() over (partition by run_id, class order by action desc) as place
+    from chosen
+),
+
+thresholds as (
+    select run_id, class, min(action) as least_action
+    from places
+    where place <= $k
+    group by run_id, class
+),
+
+ranked as (
+    select
+        chosen.*,
+        row_number() over (
+            partition by chosen.run_id, chosen.class order by chosen.action desc, chosen.sample_id
+        ) as hardness_rank
+    from chosen
+    inner join thresholds on chosen.run_id = thresholds.run_id and chosen.class = thresholds.class
+    where chosen.action >= thresholds.least_action
 )
 
-select *
+select run_id, split, hardness_rank, sample_id, label, prediction, action, action_mean, entropy, correctness
 from ranked
 where hardness_rank <= $k
-order by run_id, hardness_rank
+order by run_id, class, hardness_rank

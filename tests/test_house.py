@@ -50,7 +50,9 @@ def test_every_public_name_has_a_docstring():
 
 
 def modules_after(code):
-    shown = subprocess.run([sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True
+    )
     assert shown.returncode == 0, shown.stderr
     return set(shown.stdout.split())
 
@@ -61,14 +63,16 @@ def test_importing_the_package_loads_neither_torch_nor_mlflow():
 
 def test_help_loads_neither_torch_nor_mlflow():
     code = "from actionflow.cli import cli\ntry:\n cli(['--help'])\nexcept SystemExit:\n pass\n"
-    shown = subprocess.run([sys.executable, "-c", code + "import sys; print(*sys.modules)"], capture_output=True, text=True)
+    shown = subprocess.run(
+        [sys.executable, "-c", code + "import sys; print(*sys.modules)"], capture_output=True, text=True
+    )
     assert "Which samples does a model struggle with" in shown.stdout
     assert not set(shown.stdout.split()) & {"torch", "mlflow", "pyarrow", "duckdb", "numpy"}
 
 
 def test_the_two_lists_of_requirements_are_one():
     """pyproject.toml and python_env.yaml both read requirements.txt."""
-    assert "dependencies = { file = [\"requirements.txt\"] }" in (PROJECT / "pyproject.toml").read_text()
+    assert 'dependencies = { file = ["requirements.txt"] }' in (PROJECT / "pyproject.toml").read_text()
     assert yaml.safe_load((PROJECT / "python_env.yaml").read_text()) == {"dependencies": ["-r requirements.txt"]}
 
 

@@ -27,7 +27,11 @@ def run(command, **options):
 def wheel(tmp_path_factory):
     """The wheel, built from a copy so that nothing of the checkout helps it."""
     source = tmp_path_factory.mktemp("source") / "actionflow"
-    shutil.copytree(PROJECT, source, ignore=shutil.ignore_patterns(".git", ".venv", "mlruns", "mlflow.db*", "build", "data.*", ".*_cache"))
+    shutil.copytree(
+        PROJECT,
+        source,
+        ignore=shutil.ignore_patterns(".git", ".venv", "mlruns", "mlflow.db*", "build", "data.*", ".*_cache"),
+    )
     target = tmp_path_factory.mktemp("wheel")
     run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", target, source])
     (built,) = target.glob("*.whl")
@@ -42,7 +46,9 @@ def elsewhere(wheel, tmp_path_factory):
     (packages,) = folder.glob("lib/python*/site-packages")
     run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", packages, wheel])
     here = Path(mlflow.__file__).parents[1]
-    borrowed = [path for path in here.iterdir() if "actionflow" not in path.name and path.suffix not in (".pth", ".egg-link")]
+    borrowed = [
+        path for path in here.iterdir() if "actionflow" not in path.name and path.suffix not in (".pth", ".egg-link")
+    ]
     for path in borrowed:
         if not (packages / path.name).exists():
             (packages / path.name).symlink_to(path)
@@ -82,7 +88,9 @@ def test_a_plain_mlflow_run_uses_the_environment_that_set_up_linked(store, tmp_p
     assert done.data.params["epochs"] == "1"
     assert [path.name for path in (tmp_path / "envs").iterdir()] == [folder.name]
 
-    failed = subprocess.run([*command[:3], "-P", "model=xeption"], cwd=PROJECT, env=environment, capture_output=True, text=True)
+    failed = subprocess.run(
+        [*command[:3], "-P", "model=xeption"], cwd=PROJECT, env=environment, capture_output=True, text=True
+    )
     assert failed.returncode == 1
     assert "Error: there is no model 'xeption'" in failed.stderr
     assert "Traceback" not in failed.stderr
@@ -95,7 +103,19 @@ def test_resuming_through_mlflow_goes_into_the_same_run(store, tmp_path, monkeyp
     training = Training(store, limit=64, epochs=8, stop_patience=0)
     run_id = training.wait_for("checkpoint/epoch-0001.pt")
     training.kill()
-    command = [sys.executable, "-m", "mlflow", "run", ".", "--env-manager", "local", "-e", "digits", "-P", f"resume={run_id}"]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "run",
+        ".",
+        "--env-manager",
+        "local",
+        "-e",
+        "digits",
+        "-P",
+        f"resume={run_id}",
+    ]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     run(command, cwd=PROJECT, env=store.outside(PATH=path))
     (resumed,) = store.runs()

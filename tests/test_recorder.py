@@ -31,7 +31,11 @@ def test_a_loop_of_ones_own_can_be_asked_like_any_run(store):
 
 
 def test_torch_tensors_numpy_arrays_and_lists_are_the_same(store):
-    kinds = [(IDS, LOGITS, LABELS), tuple(map(torch.tensor, (IDS, LOGITS, LABELS))), (IDS.tolist(), LOGITS.tolist(), LABELS.tolist())]
+    kinds = [
+        (IDS, LOGITS, LABELS),
+        tuple(map(torch.tensor, (IDS, LOGITS, LABELS))),
+        (IDS.tolist(), LOGITS.tolist(), LABELS.tolist()),
+    ]
     actions = []
     for batch in kinds:
         with mlflow.start_run() as run, actionflow.Recorder() as recorder:
@@ -48,7 +52,9 @@ def test_a_task_without_classes_needs_only_its_loss(store):
             recorder.add_signals([1, 2], {"loss": np.array([epoch, 3 * epoch], np.float32)})
             recorder.end_epoch()
     with actionflow.connect(run.info.run_id) as session:
-        rows = session.sql("select sample_id, action, forgetting, ever_learnt, correct from scores order by 1").to_pylist()
+        rows = session.sql(
+            "select sample_id, action, forgetting, ever_learnt, correct from scores order by 1"
+        ).to_pylist()
     assert [(row["sample_id"], row["action"]) for row in rows] == [(1, 3.0), (2, 9.0)]
     assert all(row["forgetting"] is row["ever_learnt"] is row["correct"] is None for row in rows)
 
@@ -87,5 +93,8 @@ def test_a_loop_that_breaks_keeps_its_epochs_and_is_scored_on_demand(store):
 def test_a_run_that_recorded_nothing_says_what_it_holds(store):
     with mlflow.start_run() as run:
         mlflow.log_text("x", "notes.txt")
-    with actionflow.connect(run.info.run_id) as session, pytest.raises(StoreError, match=r"no per-sample .*found: notes\.txt"):
+    with (
+        actionflow.connect(run.info.run_id) as session,
+        pytest.raises(StoreError, match=r"no per-sample .*found: notes\.txt"),
+    ):
         session.query("hardest")

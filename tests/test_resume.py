@@ -10,7 +10,9 @@ LONG = {"limit": 160, "epochs": 6, "stop_patience": 0, "seed": 5}
 
 
 def scores(store, run_id, split):
-    return pq.read_table(store.artifacts(run_id) / "actionflow" / "scores" / f"{split}.parquet").drop_columns(["run_id"])
+    return pq.read_table(store.artifacts(run_id) / "actionflow" / "scores" / f"{split}.parquet").drop_columns(
+        ["run_id"]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,9 @@ def killed(module_store):
 
 def test_a_killed_run_is_read_like_any_other(killed):
     with actionflow.connect(killed) as session:
-        rows = session.sql("select split, max(epochs_seen) as epochs from scores group by split order by split").to_pylist()
+        rows = session.sql(
+            "select split, max(epochs_seen) as epochs from scores group by split order by split"
+        ).to_pylist()
     epochs = {row["split"]: row["epochs"] for row in rows}
     assert epochs["train"] == epochs["val"] >= 3
 
@@ -79,7 +83,10 @@ def test_an_epoch_that_was_lost_is_refused_and_not_summed_over(module_store, kil
     content = lost.read_bytes()
     lost.unlink()
     try:
-        with actionflow.connect(killed) as session, pytest.raises(actionflow.ActionFlowError, match=r"lacks val/epoch-0001"):
+        with (
+            actionflow.connect(killed) as session,
+            pytest.raises(actionflow.ActionFlowError, match=r"lacks val/epoch-0001"),
+        ):
             session.sql("select * from dynamics")
     finally:
         lost.write_bytes(content)
@@ -110,12 +117,16 @@ def test_other_data_are_refused_with_both_digests(store, tmp_path):
             path = tmp_path / "pictures" / name / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("L", (12, 12), grey + number).save(path)
-    training = Training(store, dataset="images", data_dir=tmp_path / "pictures", epochs=10_000, batch_size=8, stop_patience=0)
+    training = Training(
+        store, dataset="images", data_dir=tmp_path / "pictures", epochs=10_000, batch_size=8, stop_patience=0
+    )
     run_id = training.wait_for("dynamics/val/epoch-0000.parquet")
     training.kill()
     Image.new("L", (12, 12), 77).save(tmp_path / "pictures" / "a" / "0.png")
     known = store.client.get_run(run_id).data.tags["actionflow.dataset_digest"]
-    with pytest.raises(SystemExit, match=rf"trained on other data: its digest is {known}, this data's is [0-9a-f]{{16}}"):
+    with pytest.raises(
+        SystemExit, match=rf"trained on other data: its digest is {known}, this data's is [0-9a-f]{{16}}"
+    ):
         train(resume=run_id, dataset="images")
 
 

@@ -206,6 +206,8 @@ def test_a_deleted_data_set_run_takes_only_the_pictures_with_it(trained, capsys)
 
 def test_the_runs_view_has_params_and_metrics(trained):
     with actionflow.connect() as session:
-        rows = session.sql("select name, dataset, model, params['seed'] as seed, epochs from runs order by name").to_pylist()
+        rows = session.sql(
+            "select name, dataset, model, params['seed'] as seed, epochs from runs order by name"
+        ).to_pylist()
     assert [row["name"] for row in rows] == ["seed-0", "seed-1"]
     assert rows[1] == {"name": "seed-1", "dataset": "digits", "model": "keras_cnn", "seed": "1", "epochs": 3}

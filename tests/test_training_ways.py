@@ -11,7 +11,9 @@ FAST = {**SMALL, "epochs": 2}
 
 
 def scores(store, run_id, split="val"):
-    return pq.read_table(store.artifacts(run_id) / "actionflow" / "scores" / f"{split}.parquet").drop_columns(["run_id"])
+    return pq.read_table(store.artifacts(run_id) / "actionflow" / "scores" / f"{split}.parquet").drop_columns(
+        ["run_id"]
+    )
 
 
 def splits_in(store, run_id, folder="dynamics"):
@@ -130,7 +132,9 @@ def test_a_curriculum_file_decides_which_samples_are_trained_on(module_store, tm
         module_store.artifacts(train(limit=160, epochs=1)) / "actionflow/scores/train.parquet", columns=["sample_id"]
     )["sample_id"].to_numpy()
     chosen = ids[:64]
-    table = pa.table({"position": np.arange(64), "sample_id": chosen, "score": np.zeros(64), "stage": np.arange(64) // 32})
+    table = pa.table(
+        {"position": np.arange(64), "sample_id": chosen, "score": np.zeros(64), "stage": np.arange(64) // 32}
+    )
     pq.write_table(table, tmp_path / "half.parquet")
     run_id = train(limit=160, epochs=1, curriculum=tmp_path / "half.parquet")
     trained_on = pq.read_table(module_store.artifacts(run_id) / "actionflow/dynamics/train/epoch-0000.parquet")

@@ -33,7 +33,9 @@ def action_histogram(scores: pa.Table) -> Figure:
     )
     axes.axvline(float(np.median(action)), color=INK, linewidth=1, linestyle=":")
     axes.text(float(np.median(action)), 1.01, "median", transform=axes.get_xaxis_transform(), ha="center", color=INK)
-    axes.set(xscale="log", yscale="log", ylim=(0.6, None), xlabel="action: loss summed over the epochs", ylabel="samples")
+    axes.set(
+        xscale="log", yscale="log", ylim=(0.6, None), xlabel="action: loss summed over the epochs", ylabel="samples"
+    )
     axes.set_title(_title(scores), loc="left", fontsize=10, pad=18)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)

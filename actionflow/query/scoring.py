@@ -36,6 +36,7 @@ def score(splits: Sequence[Sequence[Path]], empty: pa.Schema, **given: Value) ->
 def _score_part(paths: Sequence[Path], bounds: Bounds, empty: pa.Schema, given: dict[str, Value]) -> pa.Table:
     engine = Engine(threads=1)
     engine.view_files("dynamics", paths, empty, where=_between(*bounds))
+    engine.fix_names("dynamics", _names(paths[0]))
     table = engine.ask_file(files.load("scores"), **given)
     engine.close()
     return table
@@ -51,6 +52,13 @@ def _divided(path: Path, parts: int) -> list[Bounds]:
         ids = file.read(["sample_id"])["sample_id"]
     inner = [ids[samples * part // parts].as_py() for part in range(1, parts)]
     return list(zip([None, *inner], [*inner, None], strict=True))
+
+
+def _names(path: Path) -> dict[str, str]:
+    """The run and the split that a file, and so all files of its split, are of."""
+    with pq.ParquetFile(path) as file:
+        row = next(file.iter_batches(1, columns=["run_id", "split"])).to_pylist()[0]
+    return {name: str(value) for name, value in row.items()}
 
 
 def _between(lowest: int | None, beyond: int | None) -> str:

@@ -1,0 +1,80 @@
+-- Accuracy in quantile bins of a score: how well the score tells what the model gets wrong.
+--
+-- reads    scores (run_id, split, correct, and the score)
+-- takes    $split   which split; val
+--          $score   which score; action
+--                   of action, action_mean, action_variance, last_loss, entropy, confidence, variability, correctness,
+--                   aum, forgetting, el2n
+--          $bins    how many bins; 10
+-- returns  run_id, split, score, bin, samples, score_low, score_high, score_mean, accuracy
+--          one row per run and bin that has samples; bin 1 has the lowest scores
+--
+-- With n samples in order of the score, the one that has m smaller ones falls into bin 1 + floor(m * bins / n): equal
+-- scores share a bin, so a score with many ties has bins of unequal size, and some with no sample and no row.
+-- A score that is not a number counts as the largest; samples without the score (NULL) are left out.
+--
+-- The runs are numbered because a window over a small number takes a quarter of the time of one over a run's id.
+
+with valued as (
+    select
+        run_id,
+        correct,
+        cast(case $score
+            when 'action' then action
+            when 'action_mean' then action_mean
+            when 'action_variance' then action_variance
+            when 'last_loss' then last_loss
+            when 'entropy' then entropy
+            when 'confidence' then confidence
+            when 'variability' then variability
+            when 'correctness' then correctness
+            when 'aum' then aum
+            when 'forgetting' then forgetting
+            when 'el2n' then el2n
+            else assert_true(false, concat('there is no score ', $score))
+        end as double) as value
+    from scores
+    where split = $split
+),
+
+sizes as (
+    select run_id, cast(row_number() over (order by run_id) as smallint) as run_number, count(*) as samples
+    from valued
+    where value is not null
+    group by run_id
+),
+
+placed as (
+    select
+        sizes.run_number,
+        valued.correct,
+        valued.value,
+        rank() over (partition by sizes.run_number order by valued.value) as place
+    from valued
+    inner join sizes on valued.run_id = sizes.run_id
+    where valued.value is not null
+),
+
+binned as (
+    select
+        sizes.run_id,
+        placed.correct,
+        placed.value,
+        1 + cast(floor((placed.place - 1) * $bins / sizes.samples) as int) as bin
+    from placed
+    inner join sizes on placed.run_number = sizes.run_number
+)
+
+select
+    run_id,
+    $split as split,
+    $score as score,
+    bin,
+    count(*) as samples,
+    min(value) as score_low,
+    max(value) as score_high,
+    avg(value) as score_mean,
+    avg(cast(correct as int)) as accuracy
+from binned
+group by run_id, bin
+order by run_id, bin
