@@ -15,10 +15,17 @@
 --
 -- The runs are numbered because a window over a small number takes a quarter of the time of one over a run's id.
 
-with valued as (
+with run_numbers as (
+    select run_id, cast(row_number() over (order by run_id) as smallint) as run_number
+    from scores
+    where split = $split
+    group by run_id
+),
+
+valued as (
     select
-        run_id,
-        correct,
+        run_numbers.run_number,
+        scores.correct,
         cast(case $score
             when 'action' then action
             when 'action_mean' then action_mean
@@ -34,47 +41,46 @@ with valued as (
             else assert_true(false, concat('there is no score ', $score))
         end as double) as value
     from scores
-    where split = $split
+    inner join run_numbers on scores.run_id = run_numbers.run_id
+    where scores.split = $split
 ),
 
 sizes as (
-    select run_id, cast(row_number() over (order by run_id) as smallint) as run_number, count(*) as samples
+    select run_number, count(value) as samples
     from valued
-    where value is not null
-    group by run_id
+    group by run_number
 ),
 
 placed as (
-    select
-        sizes.run_number,
-        valued.correct,
-        valued.value,
-        rank() over (partition by sizes.run_number order by valued.value) as place
+    select run_number, correct, value, rank() over (partition by run_number order by value) as place
     from valued
-    inner join sizes on valued.run_id = sizes.run_id
-    where valued.value is not null
+    where value is not null
 ),
 
 binned as (
     select
-        sizes.run_id,
-        placed.correct,
-        placed.value,
-        1 + cast(floor((placed.place - 1) * $bins / sizes.samples) as int) as bin
+        placed.run_number,
+        1 + cast(floor((placed.place - 1) * $bins / sizes.samples) as int) as bin,
+        count(*) as samples,
+        min(placed.value) as score_low,
+        max(placed.value) as score_high,
+        avg(placed.value) as score_mean,
+        avg(cast(placed.correct as int)) as accuracy
     from placed
     inner join sizes on placed.run_number = sizes.run_number
+    group by placed.run_number, 1 + cast(floor((placed.place - 1) * $bins / sizes.samples) as int)
 )
 
 select
-    run_id,
+    run_numbers.run_id,
     $split as split,
     $score as score,
-    bin,
-    count(*) as samples,
-    min(value) as score_low,
-    max(value) as score_high,
-    avg(value) as score_mean,
-    avg(cast(correct as int)) as accuracy
+    binned.bin,
+    binned.samples,
+    binned.score_low,
+    binned.score_high,
+    binned.score_mean,
+    binned.accuracy
 from binned
-group by run_id, bin
-order by run_id, bin
+inner join run_numbers on binned.run_number = run_numbers.run_number
+order by run_numbers.run_id, binned.bin

@@ -81,12 +81,16 @@ def test_an_epoch_without_batches_is_an_error(store):
 
 
 def test_a_loop_that_breaks_keeps_its_epochs_and_is_scored_on_demand(store):
-    with pytest.raises(ZeroDivisionError), mlflow.start_run() as run, actionflow.Recorder() as recorder:
-        recorder.add(IDS, LOGITS, LABELS)
-        recorder.end_epoch()
-        recorder.add(IDS[:1], LOGITS[:1], LABELS[:1])
-        raise ZeroDivisionError
-    with actionflow.connect(run.info.run_id) as session:
+    def breaking_loop():
+        with mlflow.start_run(run_name="broken"), actionflow.Recorder() as recorder:
+            recorder.add(IDS, LOGITS, LABELS)
+            recorder.end_epoch()
+            recorder.add(IDS[:1], LOGITS[:1], LABELS[:1])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        breaking_loop()
+    with actionflow.connect("broken") as session:
         assert session.sql("select distinct epochs_seen as n from scores").to_pylist() == [{"n": 1}]
 
 

@@ -1,4 +1,4 @@
-"""Real processes are killed while they train; what they finished is kept, and going on ends where it would have ended."""
+"""Real processes are killed while they train; what they finished is kept, and going on ends where it would have."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -131,5 +131,5 @@ def test_other_data_are_refused_with_both_digests(store, tmp_path):
 
 
 def test_an_unknown_run_is_told_with_the_nearest(killed):
-    with pytest.raises(SystemExit, match="no run is called kiled .*Did you mean killed"):
+    with pytest.raises(SystemExit, match=r"no run is called kiled .*Did you mean killed"):
         train(resume="kiled")

@@ -81,7 +81,7 @@ def test_features_of_every_split_when_asked_for(module_store):
 
 @pytest.mark.parametrize("batch_size", [1, 7, 53, 160])
 def test_ragged_batches_record_every_sample_once(module_store, batch_size):
-    """159 = 3 x 53 and 160 = 22 x 7 + 6: the last batch is whole, ragged, or a lone sample that joins its neighbours."""
+    """159 = 3 x 53 and 160 = 22 x 7 + 6: the last batch is whole, ragged, or a lone sample that joins the others."""
     run_id = train(limit=160, epochs=1, batch_size=batch_size)
     table = pq.read_table(module_store.artifacts(run_id) / "actionflow/dynamics/train/epoch-0000.parquet")
     assert table.num_rows == 160

@@ -26,11 +26,11 @@ Bounds = tuple[int | None, int | None]
 
 
 def score(splits: Sequence[Sequence[Path]], empty: pa.Schema, **given: Value) -> pa.Table:
-    """The scores of some splits, each given as the files of its epochs in order; sorted as the splits and their samples are."""
+    """The scores of some splits, each given as the files of its epochs in order; the rows follow splits and samples."""
     cores = os.cpu_count() or 1
     parts = [(paths, bounds) for paths in splits for bounds in _divided(paths[-1], cores)]
     with ThreadPoolExecutor(cores) as threads:
-        return pa.concat_tables(threads.map(lambda part: _score_part(*part, empty, given), parts))
+        return pa.concat_tables(threads.map(lambda part: _score_part(part[0], part[1], empty, given), parts))
 
 
 def _score_part(paths: Sequence[Path], bounds: Bounds, empty: pa.Schema, given: dict[str, Value]) -> pa.Table:
@@ -43,7 +43,7 @@ def _score_part(paths: Sequence[Path], bounds: Bounds, empty: pa.Schema, given: 
 
 
 def _divided(path: Path, parts: int) -> list[Bounds]:
-    """Ranges of sample ids with about as many samples each; open at both ends, as epochs may differ in their samples."""
+    """Ranges of sample ids with about as many samples each; open at both ends: epochs may differ in their samples."""
     with pq.ParquetFile(path) as file:
         samples = file.metadata.num_rows
         parts = max(1, min(parts, samples // LEAST_SAMPLES_PER_THREAD))

@@ -1,7 +1,8 @@
-"""Finds runs by what people type: an id, the start of an id, a name."""
+"""Finds runs by what people type: an id, the start of an id, a name, an experiment, or an MLflow filter."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -13,34 +14,47 @@ from actionflow.errors import StoreError, nearest
 from actionflow.store import layout, parquet, schema
 from actionflow.store.reading import StoredRun
 
-ID_LENGTH = 32
+RECORDED = f"tags.`{layout.TAG_KIND}` = 'training'"
+ID = re.compile(r"[0-9a-f]{32}")
+# What only a filter string has: an operator behind an attribute, a tag, a parameter or a metric.
+FILTER = re.compile(r"\s(=|!=|<|>|<=|>=|like|ilike|in)\s|[a-z`\"']\s*(=|!=|<|>)", re.IGNORECASE)
 
 
 def find_runs(wanted: list[str], client: MlflowClient | None = None) -> list[StoredRun]:
-    """The runs that these ids, prefixes or names stand for, in that order; all trainings when none is named."""
+    """The runs that these words stand for, each once and in that order; all recorded ones when no word is given."""
     client = client or MlflowClient()
-    if wanted and all(len(name) == ID_LENGTH for name in wanted):
-        return [_by_id(client, name) for name in wanted]
-    runs = list_runs(client)
-    if not wanted:
-        return runs
-    return [_match(name, runs) for name in wanted]
-
-
-def list_runs(client: MlflowClient) -> list[StoredRun]:
-    """All trainings that recorded something, newest first."""
-    found: list[Run] = []
-    token = None
     try:
-        experiments = [experiment.experiment_id for experiment in all_experiments(client)]
-        while True:
-            page = client.search_runs(experiments, f"tags.`{layout.TAG_KIND}` = 'training'", page_token=token)
-            found.extend(page)
-            token = page.token
-            if not token:
-                return [StoredRun(run, client) for run in found]
+        return _find(wanted, client)
     except MlflowException as error:
-        raise StoreError(f"cannot list runs of {client.tracking_uri}: {parquet.first_line(error)}") from error
+        raise StoreError(f"cannot list runs of {client.tracking_uri}: {parquet.first_line(error)[:300]}") from error
+
+
+def _find(wanted: list[str], client: MlflowClient) -> list[StoredRun]:
+    needs_no_list = bool(wanted) and all(ID.fullmatch(word) or FILTER.search(word) for word in wanted)
+    # Names and prefixes need the whole list; ids and filters are MLflow's own to look up.
+    experiments = [] if needs_no_list else all_experiments(client)
+    runs = [] if needs_no_list else _search(client, experiments, RECORDED)
+    found = [] if wanted else runs
+    for word in wanted:
+        if ID.fullmatch(word):
+            found.append(_by_id(client, word))
+        elif FILTER.search(word):
+            found += _by_filter(client, word)
+        else:
+            found += _match(word, runs, experiments, client)
+    return list({run.run_id: run for run in found}.values())
+
+
+def all_experiments(client: MlflowClient) -> list[Experiment]:
+    """All experiments, page by page."""
+    found: list[Experiment] = []
+    token = None
+    while True:
+        page = client.search_experiments(page_token=token)
+        found.extend(page)
+        token = page.token
+        if not token:
+            return found
 
 
 def runs_table(runs: list[StoredRun]) -> pa.Table:
@@ -69,16 +83,16 @@ def _row(stored: StoredRun, experiments: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def all_experiments(client: MlflowClient) -> list[Experiment]:
-    """All experiments, page by page."""
-    found: list[Experiment] = []
+def _search(client: MlflowClient, experiments: list[Experiment], condition: str) -> list[StoredRun]:
+    """All runs that fit, newest first, page by page."""
+    found: list[Run] = []
     token = None
     while True:
-        page = client.search_experiments(page_token=token)
+        page = client.search_runs([each.experiment_id for each in experiments], condition, page_token=token)
         found.extend(page)
         token = page.token
         if not token:
-            return found
+            return [StoredRun(run, client) for run in found]
 
 
 def _by_id(client: MlflowClient, run_id: str) -> StoredRun:
@@ -88,15 +102,35 @@ def _by_id(client: MlflowClient, run_id: str) -> StoredRun:
         raise StoreError(f"there is no run {run_id} in {client.tracking_uri}: `actionflow runs` lists them.") from error
 
 
-def _match(name: str, runs: list[StoredRun]) -> StoredRun:
-    fitting = [run for run in runs if run.name == name] or [run for run in runs if run.run_id.startswith(name)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        names = {run.name for run in runs} | {run.run_id[:8] for run in runs}
-        told = nearest(name, names) if runs else "Nothing has been recorded there yet: try `make demo`."
+def _by_filter(client: MlflowClient, condition: str) -> list[StoredRun]:
+    try:
+        found = _search(client, all_experiments(client), f"{RECORDED} and {condition}")
+    except MlflowException as error:
         raise StoreError(
-            f"no run is called {name} in {runs[0].client.tracking_uri if runs else 'the tracking store'}. {told}"
-        )
-    candidates = ", ".join(f"{run.run_id[:8]} ({run.name})" for run in fitting[:5])
-    raise StoreError(f"{name} stands for {len(fitting)} runs: {candidates}. Type more of the id.")
+            f"MLflow does not take the filter {condition!r}: {parquet.first_line(error)[:200]} Type for instance "
+            "\"params.model = 'xception'\"."
+        ) from error
+    if not found:
+        raise StoreError(f"no recorded run fits the filter {condition!r} in {client.tracking_uri}.")
+    return found
+
+
+def _match(word: str, runs: list[StoredRun], experiments: list[Experiment], client: MlflowClient) -> list[StoredRun]:
+    fitting = [run for run in runs if run.name == word] or [run for run in runs if run.run_id.startswith(word)]
+    if len(fitting) == 1:
+        return fitting
+    if fitting:
+        candidates = ", ".join(f"{run.run_id[:8]} ({run.name})" for run in fitting[:5])
+        raise StoreError(f"{word} stands for {len(fitting)} runs: {candidates}. Type more of the id.")
+    ids = {each.experiment_id for each in experiments if each.name == word}
+    inside = [run for run in runs if run.run.info.experiment_id in ids]
+    if not inside:
+        raise StoreError(_unknown(word, runs, experiments, client))
+    return inside
+
+
+def _unknown(word: str, runs: list[StoredRun], experiments: list[Experiment], client: MlflowClient) -> str:
+    if not runs:
+        return f"no run is called {word}: nothing has been recorded in {client.tracking_uri} yet. Try `make demo`."
+    names = {run.name for run in runs} | {run.run_id[:8] for run in runs} | {each.name for each in experiments}
+    return f"no run is called {word} in {client.tracking_uri}. {nearest(word, names)}"

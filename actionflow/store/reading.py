@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import mlflow.artifacts
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
@@ -18,6 +16,7 @@ from mlflow.utils.file_utils import local_file_uri_to_path
 
 from actionflow.errors import StoreError
 from actionflow.store import layout, parquet, schema
+from actionflow.store.fetching import fetch, fetch_anew
 
 
 @dataclass(frozen=True)
@@ -72,18 +71,24 @@ class StoredRun:
     def files(self, folder: str) -> list[Path]:
         """The Parquet files right inside an artifact folder, on this machine."""
         names = [name for name in self._names(folder) if name.endswith(".parquet")]
-        return [self.local(f"{folder}/{name}") for name in sorted(names)]
+        return self.local_files([f"{folder}/{name}" for name in sorted(names)])
 
     def has(self, artifact: str) -> bool:
         """Whether the run holds this artifact."""
         folder, _, name = artifact.rpartition("/")
         return name in self._names(folder)
 
+    def local_files(self, artifacts: list[str]) -> list[Path]:
+        """Paths on this machine that hold these artifacts, which never change once they are written."""
+        if self._local_root is not None:
+            return [self._local_root / artifact for artifact in artifacts]
+        return fetch(self.client, self.run_id, artifacts)
+
     def local(self, artifact: str) -> Path:
-        """A path on this machine that holds the artifact."""
+        """A path on this machine that holds an artifact as it is now."""
         if self._local_root is not None:
             return self._local_root / artifact
-        return self._fetched(artifact)
+        return fetch_anew(self.client, self.run_id, artifact)
 
     def description(self) -> dict[str, Any]:
         """What `RunWriter.describe` wrote."""
@@ -105,11 +110,11 @@ class StoredRun:
         return ", ".join(sorted(self._names("")))[:200] or "no artifacts"
 
     def _epoch_files(self) -> dict[str, list[Path]]:
-        by_split: dict[str, list[Path]] = defaultdict(list)
+        by_split: dict[str, list[Path]] = {}
         for split in self.splits():
-            names = self._names(f"{layout.DYNAMICS}/{split}")
-            for name in sorted(name for name in names if layout.epoch_of(name) is not None):
-                by_split[split].append(self.local(f"{layout.DYNAMICS}/{split}/{name}"))
+            folder = f"{layout.DYNAMICS}/{split}"
+            names = sorted(name for name in self._names(folder) if layout.epoch_of(name) is not None)
+            by_split[split] = self.local_files([f"{folder}/{name}" for name in names])
         return by_split
 
     def _drop_torn(self, by_split: dict[str, list[Path]]) -> list[str]:
@@ -144,23 +149,6 @@ class StoredRun:
         except MlflowException as error:
             raise StoreError(f"cannot list the artifacts of run {self.run_id}: {parquet.first_line(error)}") from error
         return [info.path.rpartition("/")[2] for info in infos]
-
-    def _fetched(self, artifact: str) -> Path:
-        target = layout.cache(self.run_id) / artifact
-        if target.exists() and not artifact.startswith((layout.CHECKPOINTS, layout.DESCRIPTION)):
-            return target
-        # Into a folder of this process first: two processes may fetch the same file at once.
-        desk = layout.cache(self.run_id) / f".fetching-{os.getpid()}"
-        desk.mkdir(parents=True, exist_ok=True)
-        try:
-            got = mlflow.artifacts.download_artifacts(
-                run_id=self.run_id, artifact_path=artifact, dst_path=str(desk), tracking_uri=self.client.tracking_uri
-            )
-        except MlflowException as error:
-            raise StoreError(f"cannot fetch {artifact} of run {self.run_id}: {parquet.first_line(error)}") from error
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(got, target)
-        return target
 
 
 def _local_folder(artifact_uri: str) -> Path | None:
