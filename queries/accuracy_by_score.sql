@@ -45,30 +45,20 @@ valued as (
     where scores.split = $split
 ),
 
-sizes as (
-    select run_number, count(value) as samples
-    from valued
-    group by run_number
-),
-
 placed as (
-    select run_number, correct, value, rank() over (partition by run_number order by value) as place
+    select
+        run_number,
+        correct,
+        value,
+        rank() over (partition by run_number order by value nulls last) as place,
+        count(value) over (partition by run_number) as samples
     from valued
-    where value is not null
 ),
 
 binned as (
-    select
-        placed.run_number,
-        1 + cast(floor((placed.place - 1) * $bins / sizes.samples) as int) as bin,
-        count(*) as samples,
-        min(placed.value) as score_low,
-        max(placed.value) as score_high,
-        avg(placed.value) as score_mean,
-        avg(cast(placed.correct as int)) as accuracy
+    select run_number, correct, value, 1 + cast(floor((place - 1) * $bins / samples) as int) as bin
     from placed
-    inner join sizes on placed.run_number = sizes.run_number
-    group by placed.run_number, 1 + cast(floor((placed.place - 1) * $bins / sizes.samples) as int)
+    where value is not null
 )
 
 select
@@ -76,11 +66,12 @@ select
     $split as split,
     $score as score,
     binned.bin,
-    binned.samples,
-    binned.score_low,
-    binned.score_high,
-    binned.score_mean,
-    binned.accuracy
+    count(*) as samples,
+    min(binned.value) as score_low,
+    max(binned.value) as score_high,
+    avg(binned.value) as score_mean,
+    avg(cast(binned.correct as int)) as accuracy
 from binned
 inner join run_numbers on binned.run_number = run_numbers.run_number
+group by run_numbers.run_id, binned.bin
 order by run_numbers.run_id, binned.bin

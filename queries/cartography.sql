@@ -4,7 +4,7 @@
 -- takes    $split       which split; val
 --          $ambiguous   the share of samples called ambiguous; 0.33 as in the paper on cartography
 -- returns  run_id, split, sample_id, label, confidence, variability, correctness, region
---          one row per run and sample
+--          one row per run and sample, in no order of their own
 --
 -- ambiguous are the samples at or above the (1 - $ambiguous) quantile of the run's variability; of the others those with
 -- a mean confidence of at least one half are easy, the rest hard. Many ties at the quantile make more of them ambiguous.
@@ -34,4 +34,3 @@ select
 from scores
 left join thresholds on scores.run_id = thresholds.run_id
 where scores.split = $split
-order by scores.run_id, scores.sample_id

@@ -7,7 +7,7 @@
 --                     of action, action_mean, action_variance, last_loss, entropy, confidence, variability,
 --                     correctness, aum, forgetting, el2n
 -- returns  run_id, split, sample_id, label, correct, x, y
---          one row per run and sample
+--          one row per run and sample, in no order of their own
 --
 -- Nothing is left out: what is not finite is there, and a sample without a score has NULL.
 
@@ -47,4 +47,3 @@ select
     end as double) as y
 from scores
 where split = $split
-order by run_id, sample_id

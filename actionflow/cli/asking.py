@@ -1,56 +1,20 @@
-"""The verbs: each one opens, asks, writes. stdout is data; everything said to a person goes to stderr."""
+"""Verbs that ask: runs, hardest, scores, query, sql."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from actionflow import __version__
-from actionflow.errors import ActionFlowError, QueryError
+from actionflow.cli.output import rows_out, write_rows
+from actionflow.errors import QueryError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from actionflow.query.files import Value
 
-Verb = TypeVar("Verb", bound=Callable[..., Any])
 
-
-def main() -> None:
-    """Run the command line; a mistake is one line on stderr and exit code 1."""
-    try:
-        cli(standalone_mode=False)
-    except ActionFlowError as error:
-        sys.exit(f"Error: {error}")
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(0)
-
-
-def rows_out(verb: Verb) -> Verb:
-    """Give a verb that prints rows its --format and --output."""
-    forms = click.Choice(["table", "csv", "json", "parquet"])
-    verb = click.option("--format", "form", type=forms, help="table on a terminal, csv in a pipe.")(verb)
-    return click.option("--output", metavar="FILE", help="Write to a file; its ending says the format.")(verb)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="actionflow")
-@click.option("--tracking-uri", envvar="MLFLOW_TRACKING_URI", help="Where the runs are; as in MLflow.")
-@click.pass_context
-def cli(context: click.Context, tracking_uri: str | None) -> None:
-    """Which samples does a model struggle with? Asks the runs that recorded every sample in every epoch."""
-    context.obj = tracking_uri
-
-
-@cli.command()
+@click.command()
 @rows_out
 @click.pass_obj
 def runs(tracking_uri: str | None, form: str | None, output: str | None) -> None:
@@ -64,10 +28,10 @@ def runs(tracking_uri: str | None, form: str | None, output: str | None) -> None
     from actionflow.session import connect
 
     with connect(tracking_uri=tracking_uri) as session:
-        _write(session.query("runs"), form, output)
+        write_rows(session.query("runs"), form, output)
 
 
-@cli.command()
+@click.command()
 @click.argument("names", metavar="[RUN]...", nargs=-1)
 @click.option("-k", default=10, show_default=True, help="How many samples of each run.")
 @click.option("--split", default="val", show_default=True, help="val, train or test.")
@@ -88,7 +52,7 @@ def hardest(
     _ask(tracking_uri, names, "hardest", {"k": k, "split": split}, form, output)
 
 
-@cli.command()
+@click.command()
 @click.argument("names", metavar="[RUN]...", nargs=-1)
 @click.option("--split", default="val", show_default=True, help="val, train or test.")
 @rows_out
@@ -105,10 +69,10 @@ def scores(tracking_uri: str | None, names: tuple[str, ...], split: str, form: s
 
     with connect(names, tracking_uri=tracking_uri) as session:
         rows = session.sql("select * from scores where split = $split order by run_id, sample_id", split=split)
-        _write(rows, form, output)
+        write_rows(rows, form, output)
 
 
-@cli.command()
+@click.command()
 @click.argument("name", required=False)
 @click.option("--run", "names", multiple=True, metavar="RUN", help="Id, start of an id, or name; all when left out.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the query.")
@@ -145,7 +109,7 @@ def query(
         _ask(tracking_uri, names, name, _parameters(parameters), form, output)
 
 
-@cli.command()
+@click.command()
 @click.argument("text", metavar="SQL")
 @click.option("--runs", "names", multiple=True, metavar="RUN", help="Id, start of an id, or name; all when left out.")
 @rows_out
@@ -161,7 +125,7 @@ def sql(tracking_uri: str | None, text: str, names: tuple[str, ...], form: str |
     from actionflow.session import connect
 
     with connect(names, tracking_uri=tracking_uri) as session:
-        _write(session.sql(sys.stdin.read() if text == "-" else text), form, output)
+        write_rows(session.sql(sys.stdin.read() if text == "-" else text), form, output)
 
 
 def _ask(
@@ -175,13 +139,7 @@ def _ask(
     from actionflow.session import connect
 
     with connect(names, tracking_uri=tracking_uri) as session:
-        _write(session.query(question, **parameters), form, output)
-
-
-def _write(table: pa.Table, form: str | None, output: str | None) -> None:
-    from actionflow.present import rows
-
-    rows.write(table, form, output)
+        write_rows(session.query(question, **parameters), form, output)
 
 
 def _parameters(pairs: tuple[str, ...]) -> dict[str, Value]:
