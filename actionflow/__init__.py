@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any
 from actionflow.errors import ActionFlowError
 
 if TYPE_CHECKING:
+    from actionflow.ordering import curriculum
     from actionflow.recording import Recorder
     from actionflow.session import Session, connect
 
 __version__ = "0.1.0"
-__all__ = ["ActionFlowError", "Recorder", "Session", "connect"]
+__all__ = ["ActionFlowError", "Recorder", "Session", "connect", "curriculum"]
 
-_HOMES = {"Recorder": "actionflow.recording", "Session": "actionflow.session", "connect": "actionflow.session"}
+_HOMES = {
+    "Recorder": "actionflow.recording",
+    "Session": "actionflow.session",
+    "connect": "actionflow.session",
+    "curriculum": "actionflow.ordering",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ def say(message: str) -> None:
 
 
 class Session:
-    """DuckDB with the views `runs`, `dynamics`, `samples`, `scores` and `features` over some runs.
+    """DuckDB with the views `runs`, `dynamics`, `samples`, `scores`, `features` and `curricula` over some runs.
 
     A view is made when a question first names it: listing a thousand runs opens none of their files.
     """
@@ -42,6 +42,7 @@ class Session:
             "features": lambda: self.engine.view_files(
                 "features", self._files(layout.FEATURES), schema.features_schema(1)
             ),
+            "curricula": lambda: self.engine.view_files("curricula", self._files(layout.CURRICULA), schema.CURRICULUM),
             "samples": lambda: self.engine.view_files("samples", self._sample_files(), schema.SAMPLES),
         }
 

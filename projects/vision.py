@@ -24,7 +24,9 @@ def train(run: TrackedRun) -> None:
     splits = make_splits(dataset, settings.validation, settings.seed)
     held_out = [split for split in splits if split != "train"]
     check_trainable(splits, settings)
-    curriculum = Curriculum.from_table(run.curriculum(), splits["train"]) if settings.curriculum else None
+    curriculum = None
+    if settings.curriculum:
+        curriculum = Curriculum.from_table(run.curriculum(dataset), splits["train"], settings)
 
     # The model: random weights, drawn by the seed.
     seed_everything(settings.seed)
@@ -41,7 +43,8 @@ def train(run: TrackedRun) -> None:
             trainer.evaluate(splits["train"], run.watch("train"))
         for split in held_out:
             passes[split] = trainer.evaluate(splits[split], run.watch(split))
-        trainer.end_epoch(passes["val"])
+        # While a curriculum still opens, patience does not count.
+        trainer.end_epoch(passes["val"], patient=curriculum is not None and not curriculum.all_open(epoch))
         run.end_epoch(trainer, passes)
 
     # The best weights are what is kept; the scores tell of the whole way there.

@@ -17,51 +17,44 @@
 -- is not finite in not_finite. low and high bound the 95 % interval of Fisher's z. NULL: fewer than $least samples, or no
 -- spread to correlate.
 --
--- One sort puts every pair into its bin; the sets are put together from the bins' means and covariances.
+-- A million pairs need no sort: a grid over A's action counts them, and only cells that a quantile crosses are looked into.
+-- Every set is then put together from means and covariances of pieces, which keeps the digits that plain sums lose.
 
 with pairs as (
     select
-        case when abs(a.action) < cast('infinity' as double) and abs(b.action) < cast('infinity' as double)
-            then a.action end as action_a,
-        case when abs(a.action) < cast('infinity' as double) and abs(b.action) < cast('infinity' as double)
-            then b.action end as action_b
+        a.action as action_a,
+        b.action as action_b,
+        abs(a.action) < cast('infinity' as double) and abs(b.action) < cast('infinity' as double) as finite
     from scores as a
     inner join scores as b on a.sample_id = b.sample_id
     where a.run_id = $run_a and b.run_id = $run_b and a.split = $split and b.split = $split
 ),
 
--- Places count from 0. Of ties, the last counts for being at or above a quantile, the first for being at or below.
-placed as (
+span as (
     select
-        action_a,
-        action_b,
-        case $side
-            when 'above' then count(*) over (order by action_a nulls last) - 1
-            when 'below' then rank() over (order by action_a nulls last) - 1
-            when 'within' then count(*) over (order by action_a nulls last) - 1
-            else assert_true(false, concat('the side is above, below or within, not ', $side))
-        end as place,
-        count(action_a) over () - 1 as last_place
+        min(case when finite then action_a end) as lowest,
+        max(case when finite then action_a end) as highest,
+        count(case when finite then 1 end) as finite,
+        count(*) as pairs
     from pairs
 ),
 
-binned as (
+-- Cells are narrower where action is low: there the samples crowd.
+gridded as (
     select
-        action_a,
-        action_b,
-        case
-            when action_a is null then null
-            when last_place = 0 then 0
-            when $side = 'below' then cast(ceil(place * $quantiles / nullif(last_place, 0)) as int)
-            when place = last_place then $quantiles - 1
-            else cast(floor(place * $quantiles / nullif(last_place, 0)) as int)
-        end as bin
-    from placed
+        pairs.action_a,
+        pairs.action_b,
+        coalesce(cast(floor(4096 * sqrt(sqrt(
+            (pairs.action_a - span.lowest) / nullif(span.highest - span.lowest, 0)
+        ))) as int), 0) as cell
+    from pairs
+    cross join span
+    where pairs.finite
 ),
 
-bins as (
+cells as (
     select
-        bin,
+        cell,
         count(*) as samples,
         min(action_a) as action_low,
         max(action_a) as action_high,
@@ -70,22 +63,84 @@ bins as (
         var_pop(action_a) as variance_a,
         var_pop(action_b) as variance_b,
         covar_pop(action_a, action_b) as covariance
-    from binned
-    group by bin
+    from gridded
+    group by cell
+),
+
+-- A spot is a sample's place in the order of A's action, as a number of quantiles: the least has 0, the largest all.
+cell_spots as (
+    select
+        cells.*,
+        sum(cells.samples) over (order by cells.cell) - cells.samples as before,
+        coalesce(
+            (sum(cells.samples) over (order by cells.cell) - cells.samples) * $quantiles / nullif(span.finite - 1, 0), 0
+        ) as first_spot,
+        coalesce(
+            (sum(cells.samples) over (order by cells.cell) - 1) * $quantiles / nullif(span.finite - 1, 0), 0
+        ) as last_spot
+    from cells
+    cross join span
+),
+
+-- Of ties, the last counts for being at or above a quantile, the first for being at or below.
+crossed as (
+    select
+        gridded.action_a,
+        gridded.action_b,
+        (cell_spots.before - 1 + case $side
+            when 'above' then count(*) over (partition by gridded.cell order by gridded.action_a)
+            when 'within' then count(*) over (partition by gridded.cell order by gridded.action_a)
+            when 'below' then rank() over (partition by gridded.cell order by gridded.action_a)
+        end) * $quantiles / nullif(span.finite - 1, 0) as spot
+    from gridded
+    inner join cell_spots on gridded.cell = cell_spots.cell
+    cross join span
+    where
+        floor(cell_spots.first_spot) <> floor(cell_spots.last_spot)
+        or ceil(cell_spots.first_spot) <> ceil(cell_spots.last_spot)
+),
+
+pieces as (
+    select first_spot as spot, samples, action_low, action_high, mean_a, mean_b, variance_a, variance_b, covariance
+    from cell_spots
+    where floor(first_spot) = floor(last_spot) and ceil(first_spot) = ceil(last_spot)
+    union all
+    select
+        min(spot),
+        count(*),
+        min(action_a),
+        max(action_a),
+        avg(action_a),
+        avg(action_b),
+        var_pop(action_a),
+        var_pop(action_b),
+        covar_pop(action_a, action_b)
+    from crossed
+    group by floor(spot), ceil(spot)
 ),
 
 steps as (
-    select case when $side = 'below' then step + 1 else step end as step
-    from range(0, $quantiles) as numbers(step)
+    select
+        case $side
+            when 'above' then number
+            when 'within' then number
+            when 'below' then number + 1
+            else assert_true(false, concat('the side is above, below or within, not ', $side))
+        end as step
+    from range(0, $quantiles) as numbers(number)
 ),
 
 members as (
-    select steps.step, bins.*
+    select steps.step, pieces.*
     from steps
-    left join bins
-        on ($side = 'above' and bins.bin >= steps.step)
-        or ($side = 'below' and bins.bin <= steps.step)
-        or ($side = 'within' and bins.bin = steps.step)
+    left join pieces
+        on ($side = 'above' and pieces.spot >= steps.step)
+        or ($side = 'below' and pieces.spot <= steps.step)
+        or (
+            $side = 'within'
+            and pieces.spot >= steps.step
+            and (pieces.spot < steps.step + 1 or steps.step = $quantiles - 1)
+        )
 ),
 
 centres as (
@@ -98,11 +153,11 @@ centres as (
     group by step
 ),
 
--- The spread of a set is that within its bins plus that of the bins about the set's centre: no digits are lost.
+-- The spread of a set is that within its pieces plus that of the pieces about the set's centre.
 sets as (
     select
         members.step,
-        coalesce(max(centres.samples), 0) as samples,
+        cast(coalesce(max(centres.samples), 0) as bigint) as samples,
         min(members.action_low) as action_low,
         max(members.action_high) as action_high,
         sum(members.samples * (members.variance_a + power(members.mean_a - centres.mean_a, 2))) as spread_a,
@@ -133,17 +188,9 @@ bounded as (
 ),
 
 recorded as (
-    select
-        count(case when run_id = $run_a then 1 end) + count(case when run_id = $run_b then 1 end) as samples
+    select count(case when run_id = $run_a then 1 end) + count(case when run_id = $run_b then 1 end) as samples
     from scores
     where split = $split
-),
-
-paired as (
-    select
-        coalesce(sum(samples), 0) as samples,
-        coalesce(sum(case when bin is null then samples end), 0) as not_finite
-    from bins
 )
 
 select
@@ -155,12 +202,12 @@ select
     bounded.action_low,
     bounded.action_high,
     bounded.samples,
-    recorded.samples - 2 * paired.samples as left_out,
-    paired.not_finite,
+    recorded.samples - 2 * span.pairs as left_out,
+    span.pairs - span.finite as not_finite,
     bounded.pearson,
     tanh(atanh(bounded.pearson) - bounded.reach) as pearson_low,
     tanh(atanh(bounded.pearson) + bounded.reach) as pearson_high
 from bounded
 cross join recorded
-cross join paired
+cross join span
 order by quantile

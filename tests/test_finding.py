@@ -77,5 +77,5 @@ def test_a_filter_that_mlflow_does_not_take_is_told_in_one_line(recorded):
 
 
 def test_an_empty_store_says_how_to_begin(store):
-    with pytest.raises(StoreError, match="nothing has been recorded .*make demo"):
+    with pytest.raises(StoreError, match=r"nothing has been recorded .*make demo"):
         names("one")

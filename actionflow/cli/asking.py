@@ -15,20 +15,27 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--lineage", is_flag=True, help="Show which run each was made from, back to the first.")
 @rows_out
 @click.pass_obj
-def runs(tracking_uri: str | None, form: str | None, output: str | None) -> None:
+def runs(tracking_uri: str | None, lineage: bool, form: str | None, output: str | None) -> None:
     """List the runs that recorded something, newest first.
 
     Example:
 
     \b
         actionflow runs
+        actionflow runs --lineage
     """
     from actionflow.session import connect
 
     with connect(tracking_uri=tracking_uri) as session:
-        write_rows(session.query("runs"), form, output)
+        if lineage:
+            from actionflow.present.lineage import chains
+
+            write_rows(chains(session.sql("select * from runs order by start_time, run_id")), form, output)
+        else:
+            write_rows(session.query("runs"), form, output)
 
 
 @click.command()

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from actionflow.errors import QueryError
 
 FORMATS = ("table", "csv", "json", "parquet")
-WIDEST = 40
+WIDEST = 60
 
 
 def write(table: pa.Table, form: str | None = None, output: str | None = None) -> None:

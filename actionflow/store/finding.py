@@ -78,6 +78,8 @@ def _row(stored: StoredRun, experiments: dict[str, str]) -> dict[str, Any]:
         "seed": data.params.get("seed"),
         "epochs": data.metrics.get("epochs"),
         "val_accuracy": data.metrics.get("best/val_accuracy"),
+        "curriculum": data.tags.get(layout.TAG_CURRICULUM),
+        "curriculum_run": data.tags.get(layout.TAG_CURRICULUM_RUN),
         "params": list(data.params.items()),
         "metrics": list(data.metrics.items()),
     }

@@ -11,6 +11,7 @@ DYNAMICS = f"{ROOT}/dynamics"
 SAMPLES = f"{ROOT}/samples"
 SCORES = f"{ROOT}/scores"
 FEATURES = f"{ROOT}/features"
+CURRICULA = f"{ROOT}/curriculum"
 CHECKPOINTS = f"{ROOT}/checkpoint"
 DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
@@ -24,6 +25,8 @@ TAG_DATASET = "actionflow.dataset"
 TAG_DIGEST = "actionflow.dataset_digest"
 TAG_DATASET_RUN = "actionflow.dataset_run"
 TAG_RESUMED = "actionflow.resumed_run"
+TAG_CURRICULUM = "actionflow.curriculum"  # the file that a run was trained on
+TAG_CURRICULUM_RUN = "actionflow.curriculum_run"  # the run whose scores it came from
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")

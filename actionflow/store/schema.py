@@ -75,6 +75,17 @@ SCORES = pa.schema(
 )
 
 
+CURRICULUM = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("name", NAME, nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("score", pa.float64()),
+        pa.field("stage", pa.int64(), nullable=False),
+    ]
+)
+
 # Not a file: what the view `runs` shows of MLflow's own store.
 RUNS = pa.schema(
     [
@@ -89,6 +100,8 @@ RUNS = pa.schema(
         pa.field("seed", pa.string()),
         pa.field("epochs", pa.float64()),
         pa.field("val_accuracy", pa.float64()),
+        pa.field("curriculum", pa.string()),
+        pa.field("curriculum_run", pa.string()),
         pa.field("params", pa.map_(pa.string(), pa.string())),
         pa.field("metrics", pa.map_(pa.string(), pa.float64())),
     ]

@@ -65,6 +65,19 @@ class RunWriter:
         table = pa.table(columns, schema=schema.features_schema(width))
         self.sender.send_table(f"{layout.FEATURES}/{split}.parquet", schema.stamp(table, "features"))
 
+    def log_curriculum(self, name: str, table: pa.Table, **facts: Any) -> str:
+        """Write a curriculum, with the facts it came from; return its address."""
+        rows = table.num_rows
+        columns = {"run_id": schema.constant(self.run_id, rows), "name": schema.constant(name, rows)}
+        columns |= {
+            field.name: table[field.name].cast(field.type) for field in schema.CURRICULUM if field.name not in columns
+        }
+        artifact = f"{layout.CURRICULA}/{name}.parquet"
+        self.sender.send_table(
+            artifact, schema.stamp(pa.table(columns, schema=schema.CURRICULUM), "curriculum", **facts)
+        )
+        return f"runs:/{self.run_id}/{artifact}"
+
     def log_checkpoint(self, epoch: int, write: Callable[[Path], Any]) -> None:
         """Keep what is needed to go on after `epoch`."""
         self.sender.send(checkpoint_file(epoch), write)

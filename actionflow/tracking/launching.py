@@ -74,11 +74,27 @@ def _opened(words: dict[str, str], run_name: str, resume: str) -> Iterator[Track
     else:
         with _only_writer(interrupted.run_id):
             run = mlflow.start_run(run_id=interrupted.run_id)
+    with _guarded(run, client):
+        settings = _settings(words, interrupted)
+        _name(run, run_name, settings, client)
+        yield TrackedRun(run, settings, client, resumes=interrupted is not None)
+
+
+@contextmanager
+def nested_run(settings: Settings, run_name: str) -> Iterator[TrackedRun]:
+    """A training inside the active run, for studies that train many times."""
+    client = MlflowClient()
+    run = mlflow.start_run(nested=True, run_name=run_name)
+    with _guarded(run, client):
+        yield TrackedRun(run, settings, client, resumes=False)
+
+
+@contextmanager
+def _guarded(run: Run, client: MlflowClient) -> Iterator[None]:
+    """Hold the run for this process alone, and end it as it went: finished, failed or killed."""
     try:
         with _only_writer(run.info.run_id):
-            settings = _settings(words, interrupted)
-            _name(run, run_name, settings, client)
-            yield TrackedRun(run, settings, client, resumes=interrupted is not None)
+            yield
     except BaseException as error:
         _end(client, run.info.run_id, error)
         raise

@@ -7,20 +7,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-import mlflow.artifacts
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from mlflow.exceptions import MlflowException
 
-from actionflow.errors import DataError, SettingsError
+from actionflow.errors import DataError
 from actionflow.present.progress import Progress
 from actionflow.recording import Recorder
-from actionflow.store import layout, parquet
+from actionflow.store import layout
 from actionflow.store.reading import StoredRun
 from actionflow.tracking import keepsakes, registering
+from actionflow.tracking.lessons import Lessons
 from actionflow.training.data import ImageDataset, Samples
 from actionflow.training.loop import Pass, Trainer, Watcher
 from actionflow.training.settings import Settings
@@ -36,17 +35,14 @@ class TrackedRun:
         self.client = client
         self.resumes = resumes
         self.progress = Progress(settings.epochs)
+        self.lessons: Lessons | None = None
         self._started = time.perf_counter()
 
-    def curriculum(self) -> pa.Table:
-        """The curriculum file that the settings name: a path, or an address such as `runs:/<id>/…`."""
-        try:
-            path = mlflow.artifacts.download_artifacts(self.settings.curriculum)
-        except (MlflowException, OSError) as error:
-            raise SettingsError(
-                f"there is no curriculum {self.settings.curriculum}: {parquet.first_line(error)[:200]}"
-            ) from error
-        return parquet.read(Path(path))
+    def curriculum(self, dataset: ImageDataset) -> pa.Table:
+        """The curriculum that the settings name, once it is known to be for this data."""
+        self.lessons = Lessons.fetch(self.settings.curriculum)
+        self.lessons.check(dataset)
+        return self.lessons.table
 
     def begin(self, dataset: ImageDataset, splits: dict[str, Samples], trainer: Trainer) -> None:
         """Write down what is trained; put a resumed training back to where it was."""
@@ -58,6 +54,8 @@ class TrackedRun:
             self._go_on(stored, trainer)
         else:
             registering.register(self.writer, self.run, self.settings, dataset, splits, trainer)
+            if self.lessons:
+                self.lessons.register(self.client, self.run_id)
         self.progress.say(registering.introduction(self.settings, dataset, splits, trainer))
 
     def watch(self, split: str) -> list[Watcher]:
@@ -130,8 +128,13 @@ class TrackedRun:
         return ["val"] if "val" in recorded else ["train"]
 
     def _summary(self, trainer: Trainer) -> dict[str, float]:
+        best = trainer.stopping.best_epoch
+        # Asked of the run and not remembered: a resumed process did not see the epochs before.
+        history = self.client.get_metric_history(self.run_id, "test/accuracy")
+        tested = {point.step: point.value for point in history}
         return {
-            "best/epoch": trainer.stopping.best_epoch,
+            **({"best/test_accuracy": tested[best]} if best in tested else {}),
+            "best/epoch": best,
             "best/val_loss": trainer.stopping.best_loss,
             "best/val_accuracy": trainer.stopping.best_accuracy,
             "epochs": trainer.epoch,
@@ -140,7 +143,7 @@ class TrackedRun:
 
 
 def _metrics(trainer: Trainer, passes: dict[str, Pass]) -> dict[str, float]:
-    metrics = {"learning_rate": trainer.learning_rate}
+    metrics = {"learning_rate": trainer.learning_rate, "steps": trainer.steps}
     for split, each in passes.items():
         metrics[f"{split}/loss"] = each.loss
         metrics[f"{split}/accuracy"] = each.accuracy

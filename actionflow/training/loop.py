@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,11 +52,12 @@ class Trainer:
         self.plateau = plateau(self.optimizer, settings.reduce_patience)
         self.stopping = EarlyStopping(settings.stop_patience)
         self.epoch = 0
+        self.steps = 0  # gradient steps so far
         self.learning_rate = settings.learning_rate  # of the epoch trained last; the optimizer's may be reduced already
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left, until the last or until patience is exhausted."""
-        while self.epoch < self.settings.epochs and not self.stopping.exhausted:
+        while self.epoch < self.settings.epochs and not self.stopping.exhausted and self._steps_left() > 0:
             yield self.epoch
             self.epoch += 1
 
@@ -64,6 +66,8 @@ class Trainer:
         torch.manual_seed(epoch_seed(self.settings.seed, self.epoch))
         if order is None:
             order = torch.randperm(len(samples)).numpy()
+        if self.settings.steps:
+            order = order[: int(self._steps_left()) * self.settings.batch_size]
         self.learning_rate = float(self.optimizer.param_groups[0]["lr"])
         self.model.train()
         return self._pass(samples, self.settings.batch_size, watchers, self._step, torch.from_numpy(order))
@@ -81,10 +85,12 @@ class Trainer:
             self.evaluate(samples, [lambda *_: found.append(features.last.cpu())])
         return torch.cat(found).numpy()
 
-    def end_epoch(self, validation: Pass) -> None:
-        """Let the schedule see how validation went."""
+    def end_epoch(self, validation: Pass, patient: bool = False) -> None:
+        """Let the schedule see how validation went; a patient one does not count epochs that brought nothing better."""
         self.stopping.update(self.epoch, validation.loss, validation.accuracy, self.model)
-        if self.plateau is not None:
+        if patient:
+            self.stopping.waited = 0
+        elif self.plateau is not None:
             self.plateau.step(validation.loss)
 
     def restore_best(self) -> None:
@@ -95,6 +101,7 @@ class Trainer:
         """All that is needed to go on after this epoch."""
         return {
             "epoch": self.epoch,
+            "steps": self.steps,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "plateau": self.plateau.state_dict() if self.plateau else {},
@@ -109,6 +116,10 @@ class Trainer:
             self.plateau.load_state_dict(state["plateau"])
         self.stopping.load_state(state["stopping"])
         self.epoch = state["epoch"] + 1
+        self.steps = state["steps"]
+
+    def _steps_left(self) -> float:
+        return self.settings.steps - self.steps if self.settings.steps else math.inf
 
     def _pass(
         self,
@@ -141,6 +152,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
+        self.steps += 1
         return logits.detach(), loss.detach()
 
     def _look(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

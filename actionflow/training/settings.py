@@ -35,6 +35,9 @@ class Settings:
     device: str = _setting("auto", "auto, cpu, cuda, cuda:1, mps")
     validation: str = _setting("test", "test: the official test set; or a fraction of the training set, as 0.1")
     curriculum: str = _setting("", "a curriculum file, as runs:/<id>/actionflow/curriculum/<name>.parquet")
+    pacing: str = _setting("full", "how the curriculum opens", ("linear", "step", "root", "full"))
+    pacing_epochs: int = _setting(10, "epochs until all of the curriculum is open", least=1)
+    steps: int = _setting(0, "gradient steps at most, over all epochs; 0 counts epochs only", least=0)
 
     def __post_init__(self) -> None:
         for each in fields(self):
