@@ -1,7 +1,8 @@
 """ActionFlow: which samples are hard, for whom, and what to do about it.
 
 It records what every sample did in every epoch of a training, keeps it as Parquet inside MLflow runs, and answers
-with SQL. `Recorder` records your own loop; `connect` asks questions of recorded runs.
+with SQL. `Recorder` records your own loop; `connect` asks questions of recorded runs,
+`compare` tells how far they agree.
 
 Importing this package is instant: torch and mlflow are imported when a name that needs them is first used.
 """
@@ -13,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 from actionflow.errors import ActionFlowError
 
 if TYPE_CHECKING:
+    from actionflow.comparing import Comparison, compare
     from actionflow.ordering import curriculum
     from actionflow.recording import Recorder
     from actionflow.session import Session, connect
 
 __version__ = "0.1.0"
-__all__ = ["ActionFlowError", "Recorder", "Session", "connect", "curriculum"]
+__all__ = ["ActionFlowError", "Comparison", "Recorder", "Session", "compare", "connect", "curriculum"]
 
 _HOMES = {
+    "Comparison": "actionflow.comparing",
     "Recorder": "actionflow.recording",
     "Session": "actionflow.session",
+    "compare": "actionflow.comparing",
     "connect": "actionflow.session",
     "curriculum": "actionflow.ordering",
 }

@@ -46,7 +46,7 @@ def curriculum(
         (source,) = _only(session, run)
         name = name or _name(order, score, chosen)
         _check_source(source, name)
-        parameters: dict[str, Value] = {"run_id": source.run_id, "order": order, "score": score, **chosen}
+        parameters: dict[str, Value] = {"run_id": source.run_id, "order": order, "score": score, **chosen, "balanced": int(balanced)}
         table = session.query(QUERY, **parameters)
     if not table.num_rows:
         raise QueryError(f"the curriculum would be empty: {source.name} has no training samples with a {score}.")

@@ -6,8 +6,8 @@
 -- returns  run_id, split, sample_id, label, confidence, variability, correctness, region
 --          one row per run and sample, in no order of their own
 --
--- ambiguous are the samples at or above the (1 - $ambiguous) quantile of the run's variability; of the others those with
--- a mean confidence of at least one half are easy, the rest hard. Many ties at the quantile make more of them ambiguous.
+-- Ambiguous are the samples at or above the (1 - $ambiguous) quantile of the run's variability; of the others, those
+-- with a mean confidence of at least one half are easy, the rest hard. Ties at the quantile make more of them ambiguous.
 -- A sample without confidence, or with one that is not a number, has no region (NULL).
 
 with thresholds as (

@@ -3,7 +3,8 @@
 -- reads    scores (run_id, split, label, correct, action), runs (run_id, dataset_digest),
 --          samples (digest, label, label_name)
 -- takes    $split   which split; val
--- returns  run_id, split, label, label_name, samples, accuracy, mean_action, action_p10, action_p50, action_p90, not_finite
+-- returns  run_id, split, label, label_name, samples, accuracy, mean_action, action_p10, action_p50,
+--          action_p90, not_finite
 --          one row per run and class, hardest class first
 --
 -- Actions that are not finite are counted in not_finite, make the mean so, and stand above all others in the quantiles.

@@ -15,11 +15,11 @@
 -- returns  position, sample_id, score, stage
 --          one row per sample that is kept, in order; positions and stages count from 0
 --
--- Hard is a high score, for confidence, correctness and aum a low one; a score that is not a number, or NULL (forgetting
--- of a sample never learnt), is the hardest. Ties go by sample_id, and hard-first is easy-first read backwards.
+-- Hard is a high score, for confidence, correctness and aum a low one; a score that is not a number, or is NULL (as the
+-- forgetting of a sample never learnt), is the hardest. Ties go by sample_id; hard-first is easy-first read backwards.
 -- Of n samples (of a class, if balanced) floor(drop_hardest * n + 0.5) are dropped, and of the m that are left
 -- floor(fraction * m + 0.5) are kept. Of c that are kept, the one at position p is in stage floor(p * stages / c).
--- Balanced, the i-th of the c kept of a class stands at (i - 0.5) / c, and all classes are merged by that, then by label.
+-- Balanced, the i-th of the c kept of a class stands at (i - 0.5) / c; the classes are merged by that, then by label.
 -- Random order is by f(f(48271 * sample_id + 69621 * seed + 11) * 40692 + seed), f(x) = x to the 5th, all modulo
 -- 2147483647: the same on every engine, and no two samples below that number tie.
 
@@ -57,8 +57,10 @@ stirred as (
             when $score in ('confidence', 'correctness', 'aum') then -score
             else score
         end as hardness,
-        (((mixed * mixed % 2147483647) * (mixed * mixed % 2147483647) % 2147483647) * mixed % 2147483647 * 40692 + $seed)
-            % 2147483647 as mixed
+        (
+            ((mixed * mixed % 2147483647) * (mixed * mixed % 2147483647) % 2147483647) * mixed % 2147483647 * 40692
+            + $seed % 2147483647
+        ) % 2147483647 as mixed
     from scored
 ),
 
@@ -82,7 +84,7 @@ left_over as (
         easiness,
         samples - cast(floor($drop_hardest * samples + 0.5) as bigint) as samples
     from ranked
-    where easiness <= samples - cast(floor($drop_hardest * samples + 0.5) as bigint)
+    where $drop_hardest = 0 or easiness <= samples - cast(floor($drop_hardest * samples + 0.5) as bigint)
 ),
 
 ordered as (

@@ -3,7 +3,8 @@
 -- reads    dynamics (run_id, split, epoch, label, loss, correct, confidence)
 -- takes    $split      which split, or all; all
 --          $by_class   1 for a curve of each class, 0 for one of all; 0
--- returns  run_id, split, label, epoch, samples, mean_loss, loss_deviation, largest_loss, accuracy, mean_confidence, not_finite
+-- returns  run_id, split, label, epoch, samples, mean_loss, loss_deviation, largest_loss, accuracy,
+--          mean_confidence, not_finite
 --          one row per run, split, epoch (and class); label is NULL in a curve of all
 --
 -- Losses that are not finite are counted in not_finite and make the mean of their epoch NaN or infinite: a curve that

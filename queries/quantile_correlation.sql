@@ -11,13 +11,13 @@
 --          pearson_low, pearson_high
 --          one row per quantile, in order
 --
--- above: the samples at or above the quantile q (0 is all of them); below: at or below it (1 is all of them); within: at
+-- above: the samples at or above the quantile q (0 is all of them). below: at or below it (1 is all of them). within: at
 -- or above q and below the next quantile, the last bin closed. Quantiles are those of percentile_cont, and of numpy.
 -- Only samples that both runs recorded count; those of one run alone are told in left_out, and pairs of which an action
--- is not finite in not_finite. low and high bound the 95 % interval of Fisher's z. NULL: fewer than $least samples, or no
--- spread to correlate.
+-- is not finite in not_finite. low and high bound the 95 % interval of Fisher's z.
+-- NULL: fewer than $least samples, no spread to correlate, or for the interval fewer than four samples.
 --
--- A million pairs need no sort: a grid over A's action counts them, and only cells that a quantile crosses are looked into.
+-- A million pairs need no sort: a grid over A's action counts them, and only cells that a quantile crosses are sorted.
 -- Every set is then put together from means and covariances of pieces, which keeps the digits that plain sums lose.
 
 with pairs as (

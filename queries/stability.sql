@@ -67,7 +67,7 @@ votes as (
     group by groups.digest, groups.model, hardest.sample_id
 ),
 
-overlaps as (
+shared as (
     select
         group_sizes.digest,
         group_sizes.model,
@@ -90,14 +90,14 @@ datasets as (
 
 select
     datasets.dataset,
-    overlaps.model,
-    overlaps.runs,
-    overlaps.samples,
-    overlaps.hardest,
-    overlaps.in_any,
-    overlaps.in_all,
-    overlaps.overlap,
-    overlaps.hardest / overlaps.samples as by_chance
-from overlaps
-inner join datasets on overlaps.digest = datasets.digest
-order by datasets.dataset, datasets.digest, case when overlaps.model = 'all' then 1 else 0 end, overlaps.model
+    shared.model,
+    shared.runs,
+    shared.samples,
+    shared.hardest,
+    shared.in_any,
+    shared.in_all,
+    shared.overlap,
+    shared.hardest / shared.samples as by_chance
+from shared
+inner join datasets on shared.digest = datasets.digest
+order by datasets.dataset, datasets.digest, case when shared.model = 'all' then 1 else 0 end, shared.model

@@ -8,6 +8,7 @@ import click
 
 from actionflow import __version__
 from actionflow.cli.asking import hardest, query, runs, scores, sql
+from actionflow.cli.comparing import compare
 from actionflow.cli.ordering import curriculum
 from actionflow.errors import ActionFlowError
 
@@ -36,5 +37,5 @@ def cli(context: click.Context, tracking_uri: str | None) -> None:
     context.obj = tracking_uri
 
 
-for verb in (runs, hardest, scores, query, sql, curriculum):
+for verb in (runs, hardest, scores, query, sql, compare, curriculum):
     cli.add_command(verb)

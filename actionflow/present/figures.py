@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,15 @@ from numpy.typing import NDArray
 
 INK, WRONG, RIGHT = "#222222", "#c8442f", "#2f6f9f"
 COLUMNS = 8
+PAIR_COLOURS = ("#c8442f", "#2f6f9f", "#3f8f4f", "#b8862b", "#7a4f9a", "#2a9d9a", "#b0457b", "#6b6f2a")
+BASELINE_GREYS = ("#555555", "#8a8a8a", "#b0b0b0")
+# More bands hide one another, more names hide the curves, more ticks hide their counts.
+MOST_BANDS, MOST_NAMED, MOST_TICKS = 6, 12, 10
+AMONG = {
+    "above": "samples at or above this quantile of the first run's action",
+    "below": "samples at or below this quantile of the first run's action",
+    "within": "samples from this quantile of the first run's action to the next",
+}
 
 
 def action_histogram(scores: pa.Table) -> Figure:
@@ -69,3 +79,67 @@ def _log_edges(action: NDArray[np.float64]) -> NDArray[np.float64]:
     if lowest == highest:
         lowest = highest / 10
     return np.geomspace(lowest, highest * 1.0001, 41)
+
+
+def quantile_correlation(curve: pa.Table) -> Figure:
+    """Correlation above (below, within) each quantile, a line for each pair of runs; pairs of one model are dashed.
+
+    Under each quantile stands how many samples it has: a correlation of few swings, whatever the models do.
+    """
+    pairs = _pairs(curve)
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    colours = _colours(pairs)
+    for pair, rows in pairs.items():
+        _draw_pair(axes, pair, rows, colours[pair], banded=len(pairs) <= MOST_BANDS)
+    axes.axhline(0, color=INK, linewidth=0.6)
+    places = next(iter(pairs.values()))[:: -(-len(next(iter(pairs.values()))) // MOST_TICKS)]
+    axes.set_xticks([row["quantile"] for row in places], [_tick(row["quantile"], pairs) for row in places])
+    first = places[0]
+    axes.set(xlabel=AMONG[first["side"]], ylabel="Pearson correlation of action", ylim=(None, 1.02))
+    axes.set_title(f"How far runs agree on which {first['split']} samples are hard", loc="left", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    _legend(figure, axes, many=len(pairs) > MOST_NAMED)
+    return figure
+
+
+def _pairs(curve: pa.Table) -> dict[str, list[dict[str, Any]]]:
+    pairs: dict[str, list[dict[str, Any]]] = {}
+    for row in curve.to_pylist():
+        mark = " (same model)" if row["baseline"] else ""
+        pairs.setdefault(f"{row['name_a']} vs {row['name_b']}{mark}", []).append(row)
+    return pairs
+
+
+def _colours(pairs: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    """Grey for the baseline, colours for what is held against it."""
+    colours, greys = cycle(PAIR_COLOURS), cycle(BASELINE_GREYS)
+    return {pair: next(greys if rows[0]["baseline"] else colours) for pair, rows in pairs.items()}
+
+
+def _draw_pair(axes: Any, pair: str, rows: list[dict[str, Any]], colour: str, banded: bool) -> None:
+    quantiles = [row["quantile"] for row in rows]
+    # None is drawn as a gap.
+    values, low, high = (
+        np.array([row[name] for row in rows], np.float64) for name in ("pearson", "pearson_low", "pearson_high")
+    )
+    style = "--" if rows[0]["baseline"] else "-"
+    axes.plot(quantiles, values, style, marker=".", color=colour, label=pair)
+    if banded:
+        axes.fill_between(quantiles, low, high, color=colour, alpha=0.12, linewidth=0)
+
+
+def _tick(quantile: float, pairs: dict[str, list[dict[str, Any]]]) -> str:
+    counts = sorted(row["samples"] for rows in pairs.values() for row in rows if row["quantile"] == quantile)
+    told = f"{counts[0]:,}" if counts[0] == counts[-1] else f"{counts[0]:,}–{counts[-1]:,}"
+    return f"{quantile:.3g}\nn {told}"
+
+
+def _legend(figure: Figure, axes: Any, many: bool) -> None:
+    """Under the axes, where long names have room; of very many pairs only the two kinds are told apart."""
+    handles, labels = axes.get_legend_handles_labels()
+    if many:
+        kinds = {("same model" if handle.get_linestyle() == "--" else "pairs of runs"): handle for handle in handles}
+        handles, labels = list(kinds.values()), list(kinds)
+    columns = 2 if len(labels) > 4 else 1
+    figure.legend(handles, labels, loc="outside lower left", frameon=False, fontsize=8, ncols=columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,17 +17,22 @@ from actionflow.errors import QueryError
 FORMATS = ("table", "csv", "json", "parquet")
 WIDEST = 60
 
+AsText = Callable[[pa.Table], str]
 
-def write(table: pa.Table, form: str | None = None, output: str | None = None) -> None:
-    """Write rows to a file or to stdout; a terminal gets a table, a pipe csv, a file what its name ends in."""
+
+def write(table: pa.Table, form: str | None = None, output: str | None = None, as_text: AsText | None = None) -> None:
+    """Write rows to a file or to stdout; a terminal gets a table, a pipe csv, a file what its name ends in.
+
+    `as_text` makes the table for people where the rows as they are would not be read.
+    """
     form = form or _form_of(output)
     if output:
         with Path(output).open("wb") as file:
-            _encode(table, form, file)
+            _encode(table, form, file, as_text or text_table)
     elif form == "parquet" and sys.stdout.isatty():
         raise QueryError("parquet is not for a terminal: type --output rows.parquet")
     else:
-        _encode(table, form, sys.stdout.buffer)
+        _encode(table, form, sys.stdout.buffer, as_text or text_table)
         sys.stdout.flush()
     if not table.num_rows:
         print("No rows.", file=sys.stderr)
@@ -49,7 +55,7 @@ def _form_of(output: str | None) -> str:
     return "table" if sys.stdout.isatty() else "csv"
 
 
-def _encode(table: pa.Table, form: str, file: BinaryIO) -> None:
+def _encode(table: pa.Table, form: str, file: BinaryIO, as_text: AsText) -> None:
     if form == "parquet":
         pq.write_table(table, file)
     elif form == "csv":
@@ -57,7 +63,7 @@ def _encode(table: pa.Table, form: str, file: BinaryIO) -> None:
     elif form == "json":
         file.write((json.dumps(table.to_pylist(), default=_plain, indent=1) + "\n").encode())
     else:
-        file.write((text_table(table) + "\n").encode())
+        file.write((as_text(table) + "\n").encode())
 
 
 def _flat(table: pa.Table) -> pa.Table:
