@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from actionflow.comparing import Comparison, compare
     from actionflow.ordering import curriculum
     from actionflow.recording import Recorder
-    from actionflow.session import Session, connect
+    from actionflow.session import Session, connect, query
 
 __version__ = "0.1.0"
-__all__ = ["ActionFlowError", "Comparison", "Recorder", "Session", "compare", "connect", "curriculum"]
+__all__ = ["ActionFlowError", "Comparison", "Recorder", "Session", "compare", "connect", "curriculum", "query"]
 
 _HOMES = {
     "Comparison": "actionflow.comparing",
@@ -29,6 +29,7 @@ _HOMES = {
     "compare": "actionflow.comparing",
     "connect": "actionflow.session",
     "curriculum": "actionflow.ordering",
+    "query": "actionflow.session",
 }
 
 

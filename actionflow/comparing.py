@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from actionflow.errors import DataError, SettingsError, StoreError
 from actionflow.present.comparison import comparison_text
-from actionflow.query.files import Value
+from actionflow.questions.files import Value
 from actionflow.session import Session, connect
 from actionflow.store import layout, parquet
 from actionflow.store.reading import StoredRun
@@ -57,7 +57,7 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far runs agree, pair by pair; the numbers are those of queries/run_correlation.sql and quantile_correlation.sql.
+    """How far runs agree, pair by pair: what queries/run_correlation.sql and quantile_correlation.sql say of each.
 
     `agreement` has a row for each pair's samples together (label NULL) and one for each class, `curve` one for each
     pair and quantile; in `baseline` pairs both runs trained the same model, NULL where a run does not say which.

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from actionflow.errors import QueryError, StoreError
-from actionflow.query import files
-from actionflow.query.files import Value
+from actionflow.questions import files
+from actionflow.questions.files import Value
 from actionflow.session import Session, connect
 from actionflow.store import layout
 from actionflow.store.reading import StoredRun
@@ -46,7 +46,13 @@ def curriculum(
         (source,) = _only(session, run)
         name = name or _name(order, score, chosen)
         _check_source(source, name)
-        parameters: dict[str, Value] = {"run_id": source.run_id, "order": order, "score": score, **chosen, "balanced": int(balanced)}
+        parameters: dict[str, Value] = {
+            "run_id": source.run_id,
+            "order": order,
+            "score": score,
+            **chosen,
+            "balanced": int(balanced),
+        }
         table = session.query(QUERY, **parameters)
     if not table.num_rows:
         raise QueryError(f"the curriculum would be empty: {source.name} has no training samples with a {score}.")
@@ -78,7 +84,7 @@ def _check_source(source: StoredRun, name: str) -> None:
     if "train" not in splits:
         raise StoreError(
             f"run {source.name} has no split train (found: {', '.join(splits) or 'nothing recorded'}): a curriculum "
-            "orders what is trained on. Record it with `-P record=both`, or in your own loop with recorder.add(…, split='train')."
+            "orders what is trained on. Record it with `-P record=both`, or with recorder.add(…, split='train')."
         )
     if source.has(f"{layout.CURRICULA}/{name}.parquet"):
         raise StoreError(f"run {source.name} has a curriculum {name} already: choose another --name.")

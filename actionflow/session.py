@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +11,16 @@ from types import TracebackType
 import pyarrow as pa
 
 from actionflow.errors import StoreError
-from actionflow.query import files
-from actionflow.query.engine import Engine, identifiers
-from actionflow.query.files import Value
-from actionflow.query.scoring import score
+from actionflow.questions import files
+from actionflow.questions.engine import Engine, identifiers
+from actionflow.questions.files import Value
+from actionflow.questions.scoring import score
 from actionflow.store import layout, parquet, schema
-from actionflow.store.finding import find_runs, runs_table
+from actionflow.store.finding import find_runs, pick, runs_table
 from actionflow.store.reading import Recorded, StoredRun
+
+# Parameters of queries that stand for a run.
+RUN_PARAMETERS = ("run_id", "run_a", "run_b")
 
 
 def say(message: str) -> None:
@@ -31,8 +34,11 @@ class Session:
     A view is made when a question first names it: listing a thousand runs opens none of their files.
     """
 
-    def __init__(self, runs: Sequence[StoredRun], say: Callable[[str], None] = say) -> None:
+    def __init__(
+        self, runs: Sequence[StoredRun], say: Callable[[str], None] = say, queries: Path | None = None
+    ) -> None:
         self.runs = list(runs)
+        self.queries = queries
         self.engine = Engine()
         self._say = say
         self._unmade: dict[str, Callable[[], None]] = {
@@ -47,18 +53,20 @@ class Session:
         }
 
     def query(self, name: str, **parameters: Value) -> pa.Table:
-        """Ask one of the house's questions by its name."""
-        query = files.load(name)
-        bound = query.bind(parameters)
-        return self.sql(query.sql, **bound)
+        """Ask a question of the house, or of a folder of one's own, by its name; runs may be named as in `connect`."""
+        query = files.load(name, self.queries)
+        return self.sql(query.sql, **query.bind(self._with_ids(parameters)))
 
     def sql(self, sql: str, **parameters: Value) -> pa.Table:
         """Ask in SQL."""
-        for view in identifiers(sql):
-            make = self._unmade.pop(view, None)
-            if make is not None:
-                make()
+        self._make_views(sql)
         return self.engine.ask(sql, parameters)
+
+    def explain(self, name: str, **parameters: Value) -> str:
+        """How DuckDB would answer a question, without asking it."""
+        query = files.load(name, self.queries)
+        self._make_views(query.sql)
+        return self.engine.explain(query.sql, query.bind(self._with_ids(parameters)))
 
     def close(self) -> None:
         """Let go of the files."""
@@ -71,6 +79,17 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _make_views(self, sql: str) -> None:
+        for view in identifiers(sql):
+            make = self._unmade.pop(view, None)
+            if make is not None:
+                make()
+
+    def _with_ids(self, parameters: dict[str, Value]) -> dict[str, Value]:
+        """Parameters that name a run, as its id: SQL knows runs by nothing else."""
+        named = {name for name in parameters if name in RUN_PARAMETERS}
+        return {name: pick(str(value), self.runs) if name in named else value for name, value in parameters.items()}
 
     @cached_property
     def _recorded(self) -> dict[str, Recorded]:
@@ -104,8 +123,12 @@ class Session:
         return found
 
 
-def connect(runs: str | Sequence[str] = (), tracking_uri: str | None = None) -> Session:
-    """Open the views over runs, named by id, the start of an id, or name; over all trainings when none is named.
+def connect(
+    runs: str | Sequence[str] = (), tracking_uri: str | None = None, queries: str | Path | None = None
+) -> Session:
+    """Open the views over runs: ids, starts of ids, names, an experiment, an MLflow filter; all when none is named.
+
+    `queries` is a folder with .sql files of one's own.
 
     session = actionflow.connect(["digits-seed-0"])
     session.query("hardest", k=5).to_pandas()
@@ -113,7 +136,28 @@ def connect(runs: str | Sequence[str] = (), tracking_uri: str | None = None) -> 
     from mlflow import MlflowClient
 
     wanted = [runs] if isinstance(runs, str) else list(runs)
-    return Session(find_runs(wanted, MlflowClient(tracking_uri=tracking_uri)))
+    found = find_runs(wanted, MlflowClient(tracking_uri=tracking_uri))
+    return Session(found, queries=Path(queries) if queries else None)
+
+
+def query(
+    question: str, runs: str | Sequence[str] = (), tracking_uri: str | None = None, **parameters: Value
+) -> pa.Table:
+    """Ask a question by the name of its file in queries/, or in SQL, and close everything again.
+
+        actionflow.query("quantile_correlation", run_a="digits-seed-0", run_b="digits-seed-1").to_pandas()
+        actionflow.query("select split, avg(action) from scores group by split", runs="digits-seed-0")
+
+    Without `runs`, it opens the runs that the parameters name, else all.
+    """
+    with connect(runs or runs_named(parameters), tracking_uri) as session:
+        is_name = len(question.split()) == 1
+        return session.query(question, **parameters) if is_name else session.sql(question, **parameters)
+
+
+def runs_named(parameters: Mapping[str, Value]) -> list[str]:
+    """The runs that a question's parameters name."""
+    return [str(value) for name, value in parameters.items() if name in RUN_PARAMETERS]
 
 
 def compute_scores(recorded: Sequence[Recorded], **parameters: Value) -> pa.Table:
@@ -129,6 +173,8 @@ def _written_scores(run: StoredRun) -> list[Path]:
     paths = run.files(layout.SCORES)
     if {path.stem for path in paths} != set(run.splits()) or not all(parquet.is_whole(path) for path in paths):
         return []
+    for path in paths:
+        schema.stamp_of(parquet.read_schema(path), str(path))
     return paths
 
 

@@ -17,7 +17,7 @@ import made_up
 import pyarrow.parquet as pq
 from measuring import GIGABYTE, Target, end, in_own_process, is_quick, peak_memory, seconds, show
 
-from actionflow.query.scoring import score
+from actionflow.questions.scoring import score
 from actionflow.store import schema
 
 ROUNDS = 3
@@ -119,7 +119,7 @@ def main() -> None:
     peak = max(run.peak for run in asking)
     scaled = pandas_run.seconds * epochs / PANDAS_EPOCHS
     show(
-        f"Scores of {samples:,} samples x {epochs} epochs ({samples * epochs:,} rows, {size / GIGABYTE:.1f} GB on disk)",
+        f"Scores of {samples:,} samples x {epochs} epochs ({samples * epochs:,} rows, {size / GIGABYTE:.1f} GB)",
         ["", "seconds", "x decoding", "peak GB"],
         [
             ["pyarrow decodes the columns", decode_seconds, 1.0, max(run.peak for run in decoding) / GIGABYTE],

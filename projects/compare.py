@@ -26,11 +26,11 @@ def main(runs: str, split: str, quantiles: int, side: str, least: int, run_name:
     """Compare, tell, keep."""
     words = [word.strip() for word in runs.split(",") if word.strip()]
     comparison = actionflow.compare(words, split, quantiles, side, least)
-    print(comparison.text())
     for note in comparison.notes():
         say(note)
     # `mlflow run` has opened a run for this; without it a new one is made.
     say(f"Logged as run {comparison.log(os.environ.get('MLFLOW_RUN_ID'), run_name)}")
+    print(comparison.text())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 --          one row per run and sample, in no order of their own
 --
 -- Ambiguous are the samples at or above the (1 - $ambiguous) quantile of the run's variability; of the others, those
--- with a mean confidence of at least one half are easy, the rest hard. Ties at the quantile make more of them ambiguous.
+-- of mean confidence one half or more are easy, the rest hard. Ties at the quantile make more samples ambiguous.
 -- A sample without confidence, or with one that is not a number, has no region (NULL).
 
 with thresholds as (

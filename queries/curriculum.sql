@@ -41,7 +41,7 @@ with scored as (
             else assert_true(false, concat('there is no score ', $score))
         end as double) as score,
         case when cast($balanced as boolean) then coalesce(label, -1) else 0 end as class,
-        (48271 * (sample_id % 2147483647) + 69621 * ($seed % 2147483647) + 11) % 2147483647 as mixed
+        (48271 * (sample_id % 2147483647) + 69621 * (cast($seed as bigint) % 2147483647) + 11) % 2147483647 as mixed
     from scores
     where run_id = $run_id and split = $split
 ),
@@ -59,7 +59,7 @@ stirred as (
         end as hardness,
         (
             ((mixed * mixed % 2147483647) * (mixed * mixed % 2147483647) % 2147483647) * mixed % 2147483647 * 40692
-            + $seed % 2147483647
+            + cast($seed as bigint) % 2147483647
         ) % 2147483647 as mixed
     from scored
 ),

@@ -11,8 +11,8 @@
 --          pearson_low, pearson_high
 --          one row per quantile, in order
 --
--- above: the samples at or above the quantile q (0 is all of them). below: at or below it (1 is all of them). within: at
--- or above q and below the next quantile, the last bin closed. Quantiles are those of percentile_cont, and of numpy.
+-- above: the samples at or above the quantile q (0 is all of them). below: at or below it (1 is all of them). within:
+-- at or above q and below the next quantile, the last bin closed. Quantiles are those of percentile_cont, and of numpy.
 -- Only samples that both runs recorded count; those of one run alone are told in left_out, and pairs of which an action
 -- is not finite in not_finite. low and high bound the 95 % interval of Fisher's z.
 -- NULL: fewer than $least samples, no spread to correlate, or for the interval fewer than four samples.

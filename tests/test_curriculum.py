@@ -152,7 +152,9 @@ def test_the_lineage_is_followed_back(module_store, source, half):
 
 def test_a_curriculum_for_other_data_is_refused_with_both_digests(module_store, source, half):
     known = module_store.client.get_run(source).data.tags["actionflow.dataset_digest"]
-    with pytest.raises(SystemExit, match=rf"is for other data: its data set's digest is {known} .*this data's is [0-9a-f]{{16}}"):
+    with pytest.raises(
+        SystemExit, match=rf"is for other data: its data set's digest is {known} .*this data's is [0-9a-f]{{16}}"
+    ):
         train(limit=100, epochs=1, curriculum=half)
 
 
@@ -185,5 +187,5 @@ def test_what_cannot_be_meant_is_refused(source, chosen, said):
 
 
 def test_a_name_is_taken_once(source, half):
-    with pytest.raises(ActionFlowError, match="has a curriculum easy-first-action-fraction0.5-stages4 already"):
+    with pytest.raises(ActionFlowError, match=r"has a curriculum \S+ already"):
         actionflow.curriculum("source", fraction=0.5, stages=4)

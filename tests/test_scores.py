@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from actionflow.capture import EpochRecorder
 from actionflow.capture.forgetting import LastSeen
-from actionflow.query import files
-from actionflow.query.engine import Engine
+from actionflow.questions import files
+from actionflow.questions.engine import Engine
 from actionflow.store import parquet, schema
 from actionflow.store.writing import conform
 

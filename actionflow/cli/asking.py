@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ from actionflow.cli.output import rows_out, write_rows
 from actionflow.errors import QueryError
 
 if TYPE_CHECKING:
-    from actionflow.query.files import Value
+    from actionflow.questions.files import Value
 
 
 @click.command()
@@ -81,10 +82,12 @@ def scores(tracking_uri: str | None, names: tuple[str, ...], split: str, form: s
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--run", "names", multiple=True, metavar="RUN", help="Id, start of an id, or name; all when left out.")
+@click.option("--run", "names", multiple=True, metavar="RUN", help="As in `sql --runs`; all when left out.")
 @click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the query.")
+@click.option("--queries", metavar="DIR", help="A folder with .sql files of your own, beside the house's.")
 @click.option("--list", "listed", is_flag=True, help="List the queries.")
 @click.option("--show", is_flag=True, help="Print the query's SQL instead of running it.")
+@click.option("--explain", is_flag=True, help="Print how DuckDB would answer instead.")
 @rows_out
 @click.pass_obj
 def query(
@@ -92,8 +95,10 @@ def query(
     name: str | None,
     names: tuple[str, ...],
     parameters: tuple[str, ...],
+    queries: str | None,
     listed: bool,
     show: bool,
+    explain: bool,
     form: str | None,
     output: str | None,
 ) -> None:
@@ -103,22 +108,40 @@ def query(
 
     \b
         actionflow query --list
-        actionflow query hardest --run digits-keras_cnn-seed0 -p k=3
+        actionflow query hardest --run digits-seed-0 -p k=3
+        actionflow query run_correlation -p run_a=digits-seed-0 -p run_b=digits-seed-1
     """
-    from actionflow.query import files
+    from actionflow.questions import files
 
+    own = Path(queries) if queries else None
     if listed or name is None:
-        for each in files.names():
-            click.echo(f"{each:24} {files.load(each).summary}")
-    elif show:
-        click.echo(files.load(name).sql)
-    else:
-        _ask(tracking_uri, names, name, _parameters(parameters), form, output)
+        for each in files.names(own):
+            click.echo(f"{each:24} {files.load(each, own).summary}")
+        return
+    asked = files.load(name, own)
+    given = _parameters(parameters)
+    if show:
+        click.echo(asked.sql)
+        return
+    asked.check(given)
+    from actionflow.session import connect, runs_named
+
+    with connect(names or runs_named(given), tracking_uri=tracking_uri, queries=own) as session:
+        if explain:
+            click.echo(session.explain(name, **given))
+        else:
+            write_rows(session.query(name, **given), form, output)
 
 
 @click.command()
 @click.argument("text", metavar="SQL")
-@click.option("--runs", "names", multiple=True, metavar="RUN", help="Id, start of an id, or name; all when left out.")
+@click.option(
+    "--runs",
+    "names",
+    multiple=True,
+    metavar="RUN",
+    help="Id, start of an id, name, experiment or MLflow filter; all when left out.",
+)
 @rows_out
 @click.pass_obj
 def sql(tracking_uri: str | None, text: str, names: tuple[str, ...], form: str | None, output: str | None) -> None:
@@ -150,7 +173,7 @@ def _ask(
 
 
 def _parameters(pairs: tuple[str, ...]) -> dict[str, Value]:
-    from actionflow.query.files import value_of
+    from actionflow.questions.files import value_of
 
     for pair in pairs:
         if "=" not in pair:

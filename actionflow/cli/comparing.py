@@ -49,8 +49,9 @@ def compare(
     from actionflow.session import say
 
     comparison = compare_runs(names, split, quantiles, side, least, tracking_uri)
-    rows.write(comparison.rows(), form, output, as_text=lambda _: comparison.text())
     for note in comparison.notes():
         say(note)
+    # Before the rows: a reader that has seen enough, such as head, ends us while they are written.
     if logged:
         say(f"Logged as run {comparison.log()}")
+    rows.write(comparison.rows(), form, output, as_text=lambda _: comparison.text())

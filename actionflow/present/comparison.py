@@ -19,8 +19,9 @@ def comparison_text(runs: Sequence[tuple[str, str, str]], agreement: pa.Table, c
     """Who is compared, Pearson and Spearman by class with their intervals, the samples, then the curve."""
     letters = {run_id: letter(place) for place, (run_id, _, _) in enumerate(runs)}
     pairs = _by_pair(agreement, letters)
-    split = agreement["split"][0].as_py()
-    head = f"Pearson correlation of action, {split} samples (95 % interval below)"
+    split = curve["split"][0].as_py()
+    told = "; baseline: the same model twice" if any(row["baseline"] for rows in pairs.values() for row in rows) else ""
+    head = f"Pearson correlation of action, {split} samples (below: 95 % interval{told})"
     parts = [
         _legend(runs, letters),
         _headed(head, _measured(pairs, "pearson"), width),
@@ -100,7 +101,7 @@ def _legend(runs: Sequence[tuple[str, str, str]], letters: dict[str, str]) -> st
 def _by_pair(table: pa.Table, letters: dict[str, str]) -> dict[str, list[Row]]:
     pairs: dict[str, list[Row]] = {}
     for row in table.to_pylist():
-        mark = "  same model" if row["baseline"] else ""
+        mark = "  baseline" if row["baseline"] else ""
         pairs.setdefault(f"{letters[row['run_a']]}–{letters[row['run_b']]}{mark}", []).append(row)
     return pairs
 

@@ -93,20 +93,26 @@ def quantile_correlation(curve: pa.Table) -> Figure:
     for pair, rows in pairs.items():
         _draw_pair(axes, pair, rows, colours[pair], banded=len(pairs) <= MOST_BANDS)
     axes.axhline(0, color=INK, linewidth=0.6)
-    places = next(iter(pairs.values()))[:: -(-len(next(iter(pairs.values()))) // MOST_TICKS)]
+    places = _every_few(next(iter(pairs.values())))
     axes.set_xticks([row["quantile"] for row in places], [_tick(row["quantile"], pairs) for row in places])
     first = places[0]
-    axes.set(xlabel=AMONG[first["side"]], ylabel="Pearson correlation of action", ylim=(None, 1.02))
+    shaded = "\n(shaded: 95 % interval)" if len(pairs) <= MOST_BANDS else ""
+    axes.set(xlabel=AMONG[first["side"]], ylabel=f"Pearson correlation of action{shaded}", ylim=(None, 1.02))
     axes.set_title(f"How far runs agree on which {first['split']} samples are hard", loc="left", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     _legend(figure, axes, many=len(pairs) > MOST_NAMED)
     return figure
 
 
+def _every_few(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As many rows as have room on the axis, the last among them: it has the fewest samples."""
+    return rows[::-1][:: -(-len(rows) // MOST_TICKS)][::-1]
+
+
 def _pairs(curve: pa.Table) -> dict[str, list[dict[str, Any]]]:
     pairs: dict[str, list[dict[str, Any]]] = {}
     for row in curve.to_pylist():
-        mark = " (same model)" if row["baseline"] else ""
+        mark = " (baseline: same model)" if row["baseline"] else ""
         pairs.setdefault(f"{row['name_a']} vs {row['name_b']}{mark}", []).append(row)
     return pairs
 

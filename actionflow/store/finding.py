@@ -117,13 +117,28 @@ def _by_filter(client: MlflowClient, condition: str) -> list[StoredRun]:
     return found
 
 
-def _match(word: str, runs: list[StoredRun], experiments: list[Experiment], client: MlflowClient) -> list[StoredRun]:
-    fitting = [run for run in runs if run.name == word] or [run for run in runs if run.run_id.startswith(word)]
+def pick(word: str, runs: list[StoredRun]) -> str:
+    """The id of the one run among these that a word stands for."""
+    fitting = _named(word, runs)
     if len(fitting) == 1:
-        return fitting
-    if fitting:
+        return fitting[0].run_id
+    names = {run.name for run in runs} | {run.run_id[:8] for run in runs}
+    raise StoreError(f"{word} is none of the runs that are open. {nearest(word, names)}")
+
+
+def _named(word: str, runs: list[StoredRun]) -> list[StoredRun]:
+    """The runs of this name, else those whose id begins so; several are told apart by the person, not by us."""
+    fitting = [run for run in runs if run.name == word] or [run for run in runs if run.run_id.startswith(word)]
+    if len(fitting) > 1:
         candidates = ", ".join(f"{run.run_id[:8]} ({run.name})" for run in fitting[:5])
         raise StoreError(f"{word} stands for {len(fitting)} runs: {candidates}. Type more of the id.")
+    return fitting
+
+
+def _match(word: str, runs: list[StoredRun], experiments: list[Experiment], client: MlflowClient) -> list[StoredRun]:
+    fitting = _named(word, runs)
+    if fitting:
+        return fitting
     ids = {each.experiment_id for each in experiments if each.name == word}
     inside = [run for run in runs if run.run.info.experiment_id in ids]
     if not inside:

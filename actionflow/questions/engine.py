@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from actionflow.errors import QueryError
-from actionflow.query.files import QueryFile, Value
+from actionflow.questions.files import QueryFile, Value
 
 
 class Engine:
@@ -27,10 +27,14 @@ class Engine:
             self.view_table(name, empty.empty_table())
             return
         # By name: without it, columns that the first file lacks would vanish silently.
-        self.connection.execute(
-            f"create or replace view {name} as select * from read_parquet([{listed}], union_by_name = true)"
-            + (f" where {where}" if where else "")
-        )
+        files = f"read_parquet([{listed}], union_by_name = true)"
+        try:
+            self.connection.execute(
+                f"create or replace view {name} as select * from {files}" + (f" where {where}" if where else "")
+            )
+        except duckdb.Error as error:
+            # The first line names the file; the rest marks our own SQL, which nobody typed.
+            raise QueryError(f"{str(error).splitlines()[0]}: restore the file, or train the run again.") from error
 
     def fix_names(self, name: str, names: Mapping[str, str]) -> None:
         """Tell a view that these columns say the same in every row.
@@ -58,9 +62,15 @@ class Engine:
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> pa.Table:
         """Run one statement and return its rows."""
         try:
-            return self.connection.sql(sql, params=dict(parameters) if parameters else None).to_arrow_table()
+            # Not connection.sql(): its errors do not mark the line.
+            return self.connection.execute(sql, dict(parameters) if parameters else None).to_arrow_table()
         except duckdb.Error as error:
             raise QueryError(_told(error)) from error
+
+    def explain(self, sql: str, parameters: Mapping[str, Value] | None = None) -> str:
+        """How DuckDB would answer: the plan as text."""
+        plan = self.ask(f"explain {sql}", parameters)
+        return str(plan["explain_value"][0].as_py())
 
     def ask_file(self, query: QueryFile, **given: Value) -> pa.Table:
         """Run a query file with these parameters, its header's defaults for the rest."""
@@ -91,4 +101,5 @@ def _quoted(text: Path | str) -> str:
 
 
 def _told(error: duckdb.Error) -> str:
-    return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    """DuckDB's own words, with the line of the question that it marks."""
+    return "\n".join(line.rstrip() for line in str(error).splitlines() if line.strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,11 @@ class QueryFile:
 
     def bind(self, given: dict[str, Value]) -> dict[str, Value]:
         """All parameters with their values: those given, else the defaults of the header."""
+        self.check(given)
+        return {p.name: given.get(p.name, p.default) for p in self.parameters}
+
+    def check(self, given: Mapping[str, Value]) -> None:
+        """Refuse parameters that the query does not have, and the lack of one that it needs."""
         known = {parameter.name for parameter in self.parameters}
         for name in given:
             if name not in known:
@@ -41,7 +47,6 @@ class QueryFile:
         lacking = [p.name for p in self.parameters if p.required and p.name not in given]
         if lacking:
             raise QueryError(f"query {self.name} needs {', '.join(lacking)}: give it as -p {lacking[0]}=…")
-        return {p.name: given.get(p.name, p.default) for p in self.parameters}
 
 
 def house_folder() -> Path:
@@ -51,18 +56,27 @@ def house_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "queries"
 
 
-def load(name: str, folder: Path | None = None) -> QueryFile:
-    """The query of this name."""
-    folder = folder or house_folder()
-    path = folder / f"{name}.sql"
-    if not path.is_file():
-        raise QueryError(f"there is no query {name} in {folder}. {nearest(name, names(folder))}")
-    return parse(name, path.read_text())
+def load(name: str, own: Path | None = None) -> QueryFile:
+    """The query of this name: from a folder of one's own if it has one, else the house's."""
+    for folder in _folders(own):
+        path = folder / f"{name}.sql"
+        if path.is_file():
+            return parse(name, path.read_text())
+    places = " or ".join(str(folder) for folder in _folders(own))
+    raise QueryError(f"there is no query {name} in {places}. {nearest(name, names(own))}")
 
 
-def names(folder: Path | None = None) -> list[str]:
-    """The names of all queries of a folder."""
-    return sorted(path.stem for path in (folder or house_folder()).glob("*.sql"))
+def names(own: Path | None = None) -> list[str]:
+    """The names of all queries, one's own and the house's."""
+    return sorted({path.stem for folder in _folders(own) for path in folder.glob("*.sql")})
+
+
+def _folders(own: Path | None) -> list[Path]:
+    if own is None:
+        return [house_folder()]
+    if not own.is_dir():
+        raise QueryError(f"there is no folder {own} with queries: type --queries <folder with .sql files>.")
+    return [own, house_folder()]
 
 
 def parse(name: str, sql: str) -> QueryFile:

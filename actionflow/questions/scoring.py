@@ -15,9 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from actionflow.query import files
-from actionflow.query.engine import Engine
-from actionflow.query.files import Value
+from actionflow.questions import files
+from actionflow.questions.engine import Engine
+from actionflow.questions.files import Value
 
 # Fewer are done before a second thread has started.
 LEAST_SAMPLES_PER_THREAD = 20_000

@@ -1,0 +1,5 @@
+"""`python -m actionflow.cli` is `actionflow`."""
+
+from actionflow.cli import main
+
+main()
