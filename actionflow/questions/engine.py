@@ -62,10 +62,19 @@ class Engine:
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> pa.Table:
         """Run one statement and return its rows."""
         try:
-            # Not connection.sql(): its errors do not mark the line.
-            return self.connection.execute(sql, dict(parameters) if parameters else None).to_arrow_table()
+            return self.connection.sql(sql, params=dict(parameters) if parameters else None).to_arrow_table()
+        except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
+            raise QueryError(_told(self._marked(sql, parameters) or error)) from error
         except duckdb.Error as error:
             raise QueryError(_told(error)) from error
+
+    def _marked(self, sql: str, parameters: Mapping[str, Value] | None) -> duckdb.Error | None:
+        """The same mistake with its line marked: `execute` does that, but copies its rows once more than `sql`."""
+        try:
+            self.connection.execute(sql, dict(parameters) if parameters else None)
+        except duckdb.Error as error:
+            return error
+        return None
 
     def explain(self, sql: str, parameters: Mapping[str, Value] | None = None) -> str:
         """How DuckDB would answer: the plan as text."""
