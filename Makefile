@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format bench readme clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -34,6 +34,9 @@ format: setup ## let ruff mend what it can
 
 bench: setup ## measure what recording costs (15 minutes)
 	$(BIN)/python -m benchmarks
+
+readme: setup ## paste what the README's commands print into it (30 minutes)
+	$(BIN)/python tools/readme_output.py
 
 clean: ## remove .venv and caches; runs stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -103,7 +103,8 @@ class Comparison:
         The run is a new one in the experiment of the first run, unless `run_id` names one that is open already.
         """
         client = MlflowClient(tracking_uri=self.tracking_uri)
-        with _told(client):
+        # MLflow prints the run's address on standard output, which is for data.
+        with _told(client), redirect_stdout(sys.stderr):
             target = run_id or str(client.create_run(self.runs[0].experiment_id).info.run_id)
             try:
                 self._write(client, target, name)

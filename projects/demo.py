@@ -57,9 +57,9 @@ def summarise(runs: list[StoredRun]) -> None:
     print(
         f"\nHow far the two runs agree on what is hard (correlation of action): Pearson {agreement['pearson']:.2f}, "
         f"Spearman {agreement['spearman']:.2f}.\n"
-        f"\nPictures    {first.local('hardest.png')}"
-        f"\n            {first.local('action_histogram.png')}"
-        f"\nMore        source .venv/bin/activate, then: actionflow hardest {second.name}"
+        f"\nPictures    {os.path.relpath(first.local('hardest.png'))}"
+        f"\n            {os.path.relpath(first.local('action_histogram.png'))}"
+        f"\nMore        source .venv/bin/activate, then: actionflow hardest {second.run_id[:8]}"
         f"\nMLflow UI   .venv/bin/mlflow ui --host 127.0.0.1 --backend-store-uri {os.environ['MLFLOW_TRACKING_URI']}"
     )
 

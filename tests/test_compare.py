@@ -298,6 +298,7 @@ def test_runs_on_a_server_are_compared_and_logged_there(store):
         shown = CliRunner().invoke(
             cli, ["--tracking-uri", server.uri, "compare", "far-1", "far-2", "--log"], catch_exceptions=False
         )
+        assert all(line.startswith('"') for line in shown.stdout.splitlines())
         client = mlflow.MlflowClient(server.uri)
         run = client.get_run(shown.stderr.partition("Logged as run ")[2].split()[0])
         assert {info.path for info in client.list_artifacts(run.info.run_id)} == {
