@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SIDES = ("above", "below", "within")
 KIND = "comparison"
-TAG_COMPARED = "actionflow.compared_runs"
 # The curve becomes a stepped metric, whose step is a whole number: the percent.
 MOST_QUANTILES = 100
 # MLflow takes no more metrics in one call.
@@ -135,7 +134,7 @@ class Comparison:
             layout.TAG_KIND: KIND,
             layout.TAG_DATASET: first.dataset,
             layout.TAG_DIGEST: first.digest,
-            TAG_COMPARED: ",".join(run.run_id for run in self.runs),
+            layout.TAG_COMPARED: ",".join(run.run_id for run in self.runs),
             # Markdown: four spaces keep the table's columns.
             "mlflow.note.content": "\n".join("    " + line for line in self.text(width=160).splitlines()),
         }

@@ -18,6 +18,9 @@ from tqdm import tqdm
 from actionflow.errors import StoreError
 from actionflow.store import layout, parquet
 
+# MLflow would draw a bar for each file; ours is one for all.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
 AT_ONCE = 8
 # A bar for three files would be gone before it is read.
 WORTH_A_BAR = 8

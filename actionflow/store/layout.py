@@ -17,7 +17,7 @@ DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
 
 # Tags, as seen in the MLflow UI.
-TAG_KIND = "actionflow.kind"  # training | dataset | resume
+TAG_KIND = "actionflow.kind"  # training | dataset | resume | curriculum | comparison | study
 TAG_SCHEMA = "actionflow.schema_version"
 TAG_TASK = "actionflow.task"
 TAG_MODEL = "actionflow.model"
@@ -27,6 +27,7 @@ TAG_DATASET_RUN = "actionflow.dataset_run"
 TAG_RESUMED = "actionflow.resumed_run"
 TAG_CURRICULUM = "actionflow.curriculum"  # the file that a run was trained on
 TAG_CURRICULUM_RUN = "actionflow.curriculum_run"  # the run whose scores it came from
+TAG_COMPARED = "actionflow.compared_runs"
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")
