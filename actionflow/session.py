@@ -7,17 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import pyarrow as pa
 
 from actionflow.errors import StoreError
 from actionflow.questions import files
-from actionflow.questions.engine import Engine, identifiers
+from actionflow.questions.engine import Engine, UnknownTableError
 from actionflow.questions.files import Value
 from actionflow.questions.scoring import score
 from actionflow.store import layout, parquet, schema
 from actionflow.store.finding import find_runs, pick, runs_table
 from actionflow.store.reading import Recorded, StoredRun
+
+Answer = TypeVar("Answer")
 
 # Parameters of queries that stand for a run.
 RUN_PARAMETERS = ("run_id", "run_a", "run_b")
@@ -59,14 +62,13 @@ class Session:
 
     def sql(self, sql: str, **parameters: Value) -> pa.Table:
         """Ask in SQL."""
-        self._make_views(sql)
-        return self.engine.ask(sql, parameters)
+        return self._answered(lambda: self.engine.ask(sql, parameters))
 
     def explain(self, name: str, **parameters: Value) -> str:
         """How DuckDB would answer a question, without asking it."""
         query = files.load(name, self.queries)
-        self._make_views(query.sql)
-        return self.engine.explain(query.sql, query.bind(self._with_ids(parameters)))
+        bound = query.bind(self._with_ids(parameters))
+        return self._answered(lambda: self.engine.explain(query.sql, bound))
 
     def close(self) -> None:
         """Let go of the files."""
@@ -80,10 +82,15 @@ class Session:
     ) -> None:
         self.close()
 
-    def _make_views(self, sql: str) -> None:
-        for view in identifiers(sql):
-            make = self._unmade.pop(view, None)
-            if make is not None:
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask, and make a view when DuckDB says that it is missing: only DuckDB knows which ones a question reads."""
+        while True:
+            try:
+                return ask()
+            except UnknownTableError as unknown:
+                make = self._unmade.pop(unknown.table, None)
+                if make is None:
+                    raise
                 make()
 
     def _with_ids(self, parameters: dict[str, Value]) -> dict[str, Value]:

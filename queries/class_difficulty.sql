@@ -28,8 +28,9 @@ with classes as (
 ),
 
 class_names as (
-    select digest, label, max(label_name) as label_name
+    select digest, label, any_value(label_name) as label_name
     from samples
+    where label_name is not null
     group by digest, label
 )
 

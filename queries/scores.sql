@@ -1,6 +1,7 @@
 -- Score every sample of each run and split: action and its kin, one row per sample.
 --
--- reads    dynamics (run_id, split, epoch, sample_id, label, loss, prediction, correct, confidence, entropy, margin, el2n, forgotten)
+-- reads    dynamics (run_id, split, epoch, sample_id, label, loss, prediction, correct, confidence, entropy, margin,
+--          el2n, forgotten)
 -- takes    $el2n_epochs   how many of the first epochs el2n is averaged over; 10
 -- returns  run_id, split, sample_id, label, prediction, correct, epochs_seen, action, action_mean, action_variance,
 --          last_loss, entropy, confidence, variability, correctness, aum, forgetting, ever_learnt, el2n
@@ -10,9 +11,8 @@
 -- A sample that was never predicted right has no forgetting (NULL) and ever_learnt = false.
 -- A loss that is not finite makes the sample's sums NaN or infinite: it is to be seen, not averaged away.
 --
--- One pass of sums over what may be 115 million rows. The casts in arg_max are for speed: DuckDB has a fast road for
--- double and none for float. var_pop costs a tenth more than sums of squares and keeps the digits that those lose when
--- the losses are nearly equal.
+-- One pass of sums over what may be 115 million rows. var_pop makes it a fifth slower than sums of squares would, and keeps
+-- the digits that those lose when a sample's losses are nearly equal.
 
 with collected as (
     select
@@ -20,12 +20,12 @@ with collected as (
         split,
         sample_id,
         max(label) as label,
-        arg_max(prediction, epoch) as prediction,
+        max_by(prediction, epoch) as prediction,
         count(*) as epochs_seen,
         sum(loss) as action,
         var_pop(loss) as action_variance,
-        arg_max(cast(loss as double), epoch) as last_loss,
-        arg_max(cast(entropy as double), epoch) as entropy,
+        max_by(cast(loss as double), epoch) as last_loss,
+        max_by(cast(entropy as double), epoch) as entropy,
         avg(confidence) as confidence,
         stddev_pop(confidence) as variability,
         avg(cast(correct as int)) as correctness,

@@ -63,9 +63,7 @@ ASKED = [
     ),
     ("curriculum", {"run_id": "b", "split": "val", "order": "random", "seed": 2**40 + 7, "drop_hardest": 0.1}),
     ("curriculum", {"run_id": "b", "split": "val", "order": "random", "balanced": 1, "fraction": 0.7, "stages": 2}),
-    pytest.param(
-        "scores", {}, marks=pytest.mark.xfail(strict=True, reason="scores.sql says arg_max, Spark only max_by")
-    ),
+    ("scores", {}),
     ("runs", {}),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,6 +11,16 @@ import pyarrow as pa
 
 from actionflow.errors import QueryError
 from actionflow.questions.files import QueryFile, Value
+
+_MISSING = re.compile(r"Table with name (?P<name>\w+) does not exist")
+
+
+class UnknownTableError(QueryError):
+    """A question reads a table that is not there."""
+
+    def __init__(self, message: str, table: str) -> None:
+        super().__init__(message)
+        self.table = table
 
 
 class Engine:
@@ -64,7 +75,11 @@ class Engine:
         try:
             return self.connection.sql(sql, params=dict(parameters) if parameters else None).to_arrow_table()
         except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-            raise QueryError(_told(self._marked(sql, parameters) or error)) from error
+            marked = self._marked(sql, parameters) or error
+            missing = _MISSING.search(str(marked))
+            if missing:
+                raise UnknownTableError(_told(marked), missing["name"].lower()) from error
+            raise QueryError(_told(marked)) from error
         except duckdb.Error as error:
             raise QueryError(_told(error)) from error
 
@@ -88,21 +103,6 @@ class Engine:
     def close(self) -> None:
         """Let go of the files."""
         self.connection.close()
-
-
-def identifiers(sql: str) -> set[str]:
-    """The words of a question that can name a table; what stands in comments and quotes cannot.
-
-    >>> sorted(identifiers("select 'dynamics' from Scores -- not from samples"))
-    ['scores']
-    """
-    text = sql.encode()
-    tokens = duckdb.tokenize(sql)
-    ends = [start for start, _ in tokens[1:]] + [len(text)]
-    words = [
-        text[start:end] for (start, kind), end in zip(tokens, ends, strict=True) if kind == duckdb.token_type.identifier
-    ]
-    return {word.decode().strip().strip('"').lower() for word in words}
 
 
 def _quoted(text: Path | str) -> str:

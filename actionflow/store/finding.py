@@ -30,19 +30,25 @@ def find_runs(wanted: list[str], client: MlflowClient | None = None) -> list[Sto
 
 
 def _find(wanted: list[str], client: MlflowClient) -> list[StoredRun]:
-    needs_no_list = bool(wanted) and all(ID.fullmatch(word) or FILTER.search(word) for word in wanted)
-    # Names and prefixes need the whole list; ids and filters are MLflow's own to look up.
-    experiments = [] if needs_no_list else all_experiments(client)
-    runs = [] if needs_no_list else _search(client, experiments, RECORDED)
-    found = [] if wanted else runs
-    for word in wanted:
-        if ID.fullmatch(word):
-            found.append(_by_id(client, word))
-        elif FILTER.search(word):
-            found += _by_filter(client, word)
-        else:
-            found += _match(word, runs, experiments, client)
+    if not wanted:
+        return _search(client, all_experiments(client), RECORDED)
+    found = [run for word in wanted for run in _meant_by(word, client)]
     return list({run.run_id: run for run in found}.values())
+
+
+def _meant_by(word: str, client: MlflowClient) -> list[StoredRun]:
+    """What MLflow can look up is asked of it; only the start of an id needs the list of all runs."""
+    if ID.fullmatch(word):
+        return [_by_id(client, word)]
+    if FILTER.search(word):
+        return _by_filter(client, word)
+    experiments = all_experiments(client)
+    of_that_name = [each for each in experiments if each.name == word]
+    return (
+        _only(word, _by_name(client, experiments, word))
+        or (_search(client, of_that_name, RECORDED) if of_that_name else [])
+        or _by_prefix(client, experiments, word)
+    )
 
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
@@ -117,33 +123,36 @@ def _by_filter(client: MlflowClient, condition: str) -> list[StoredRun]:
     return found
 
 
-def pick(word: str, runs: list[StoredRun]) -> str:
-    """The id of the one run among these that a word stands for."""
-    fitting = _named(word, runs)
-    if len(fitting) == 1:
-        return fitting[0].run_id
-    names = {run.name for run in runs} | {run.run_id[:8] for run in runs}
-    raise StoreError(f"{word} is none of the runs that are open. {nearest(word, names)}")
+def _by_name(client: MlflowClient, experiments: list[Experiment], word: str) -> list[StoredRun]:
+    # A name with a quote in it cannot stand in a filter; it is found in the list of all runs.
+    if "'" in word:
+        return [run for run in _search(client, experiments, RECORDED) if run.name == word]
+    return _search(client, experiments, f"{RECORDED} and attributes.run_name = '{word}'")
 
 
-def _named(word: str, runs: list[StoredRun]) -> list[StoredRun]:
-    """The runs of this name, else those whose id begins so; several are told apart by the person, not by us."""
-    fitting = [run for run in runs if run.name == word] or [run for run in runs if run.run_id.startswith(word)]
+def _by_prefix(client: MlflowClient, experiments: list[Experiment], word: str) -> list[StoredRun]:
+    runs = _search(client, experiments, RECORDED)
+    fitting = _only(word, [run for run in runs if run.run_id.startswith(word)])
+    if not fitting:
+        raise StoreError(_unknown(word, runs, experiments, client))
+    return fitting
+
+
+def _only(word: str, fitting: list[StoredRun]) -> list[StoredRun]:
+    """Several runs of one name are told apart by the person, not by us."""
     if len(fitting) > 1:
         candidates = ", ".join(f"{run.run_id[:8]} ({run.name})" for run in fitting[:5])
         raise StoreError(f"{word} stands for {len(fitting)} runs: {candidates}. Type more of the id.")
     return fitting
 
 
-def _match(word: str, runs: list[StoredRun], experiments: list[Experiment], client: MlflowClient) -> list[StoredRun]:
-    fitting = _named(word, runs)
-    if fitting:
-        return fitting
-    ids = {each.experiment_id for each in experiments if each.name == word}
-    inside = [run for run in runs if run.run.info.experiment_id in ids]
-    if not inside:
-        raise StoreError(_unknown(word, runs, experiments, client))
-    return inside
+def pick(word: str, runs: list[StoredRun]) -> str:
+    """The id of the one run among these that a word stands for."""
+    named = [run for run in runs if run.name == word] or [run for run in runs if run.run_id.startswith(word)]
+    for run in _only(word, named):
+        return run.run_id
+    names = {run.name for run in runs} | {run.run_id[:8] for run in runs}
+    raise StoreError(f"{word} is none of the runs that are open. {nearest(word, names)}")
 
 
 def _unknown(word: str, runs: list[StoredRun], experiments: list[Experiment], client: MlflowClient) -> str:
