@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("recording_overhead", "epoch_file", "scores_query", "bf16", "opening")
+NAMES = ("recording_overhead", "epoch_file", "scores_query", "bf16", "opening", "asking")
 
 
 def main() -> None:

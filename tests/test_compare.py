@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import PROJECT
 from scipy import stats
-from test_server import Server
+from servers import Server
 
 import actionflow
 from actionflow.cli import cli
