@@ -15,6 +15,9 @@ from actionflow.errors import StoreError
 # Tried on 1.28 million samples: level 1 takes a sixth longer than -1 and saves 1 %; none at all adds a fifth in size.
 COMPRESSION_LEVEL = -1
 
+# Small enough that a thread that scores a range of samples decodes little beside it; smaller ones only cost.
+ROWS_PER_GROUP = 131_072
+
 
 def write(table: pa.Table, path: Path) -> None:
     """Write `table` to `path`; the file appears whole or not at all."""
@@ -86,6 +89,7 @@ def _write(table: pa.Table, path: Path) -> None:
         compression="zstd",
         compression_level=COMPRESSION_LEVEL,
         use_dictionary=names,
+        row_group_size=ROWS_PER_GROUP,
         column_encoding={field.name: _encoding(field) for field in table.schema if _encoding(field)} or None,
         # Statistics let engines skip whole files; on signals they would only cost time.
         write_statistics=[*names, *(field.name for field in table.schema if field.name.endswith("_id"))],
