@@ -53,7 +53,7 @@ def curriculum(
             **chosen,
             "balanced": int(balanced),
         }
-        table = session.query(QUERY, **parameters)
+        table = session.query(QUERY, **parameters).sort_by("position")
     if not table.num_rows:
         raise QueryError(f"the curriculum would be empty: {source.name} has no training samples with a {score}.")
     facts = _facts(source, parameters)

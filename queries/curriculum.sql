@@ -13,7 +13,9 @@
 --          $stages         how many stages of equal size; 1
 --          $seed           which random order; 0
 -- returns  position, sample_id, score, stage
---          one row per sample that is kept, in order; positions and stages count from 0
+--          one row per sample that is kept; positions and stages count from 0
+--
+-- The rows come in any order: sort them by position where it matters, which costs as much as all the rest.
 --
 -- Hard is a high score, for confidence, correctness and aum a low one; a score that is not a number, or is NULL (as the
 -- forgetting of a sample never learnt), is the hardest. Ties go by sample_id; hard-first is easy-first read backwards.
@@ -41,7 +43,10 @@ with scored as (
             else assert_true(false, concat('there is no score ', $score))
         end as double) as score,
         case when cast($balanced as boolean) then coalesce(label, -1) else 0 end as class,
-        (48271 * (sample_id % 2147483647) + 69621 * (cast($seed as bigint) % 2147483647) + 11) % 2147483647 as mixed
+        case
+            when $order = 'random' then
+                (48271 * (sample_id % 2147483647) + 69621 * (cast($seed as bigint) % 2147483647) + 11) % 2147483647
+        end as mixed
     from scores
     where run_id = $run_id and split = $split
 ),
@@ -70,20 +75,26 @@ ranked as (
         score,
         class,
         ((mixed * mixed % 2147483647) * (mixed * mixed % 2147483647) % 2147483647) * mixed % 2147483647 as shuffled,
-        row_number() over (partition by class order by hardness, sample_id) as easiness,
-        count(*) over (partition by class) as samples
+        row_number() over (partition by class order by hardness, sample_id) as easiness
     from stirred
+),
+
+class_sizes as (
+    select class, count(*) as samples
+    from scored
+    group by class
 ),
 
 left_over as (
     select
-        sample_id,
-        score,
-        class,
-        shuffled,
-        easiness,
-        samples - cast(floor($drop_hardest * samples + 0.5) as bigint) as samples
+        ranked.sample_id,
+        ranked.score,
+        ranked.class,
+        ranked.shuffled,
+        ranked.easiness,
+        class_sizes.samples - cast(floor($drop_hardest * samples + 0.5) as bigint) as samples
     from ranked
+    inner join class_sizes on ranked.class = class_sizes.class
     where $drop_hardest = 0 or easiness <= samples - cast(floor($drop_hardest * samples + 0.5) as bigint)
 ),
 
@@ -117,4 +128,3 @@ positioned as (
 
 select position, sample_id, score, cast(floor(position * $stages / kept) as int) as stage
 from positioned
-order by position

@@ -80,7 +80,9 @@ def ask(name, parameters=None, /, **views):
     whole = {
         view: pa.concat_tables(given) if isinstance(given, (list, tuple)) else given for view, given in views.items()
     }
-    return answer(name, whole, parameters or {}).to_pylist()
+    rows = answer(name, whole, parameters or {}).to_pylist()
+    # A curriculum's rows come in any order; their position is what counts.
+    return sorted(rows, key=lambda row: row["position"]) if name == "curriculum" else rows
 
 
 def pick(rows, *columns):

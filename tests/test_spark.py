@@ -185,6 +185,8 @@ def comparable(value, name):
 
 def in_order(name, rows):
     """Rows that come in no order of their own are put into one."""
+    if name == "curriculum":
+        return sorted(rows, key=lambda row: row["position"])
     unordered = name in ("score_vs_score", "cartography", "scores")
     return sorted(rows, key=lambda row: (row["run_id"], row["split"], row["sample_id"])) if unordered else rows
 
