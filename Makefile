@@ -17,7 +17,9 @@ setup: .venv/ready ## build .venv and let `mlflow run` find it
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "ActionFlow needs Python 3.11 or newer, found $$($(PYTHON) --version): type make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	# compat: a plain path, so that a script beside a clone called actionflow finds the package and not the folder.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--config-settings editable_mode=compat -e '.[dev]'
 	@touch $@
 
 demo: setup ## train twice on real digits, then show the hardest of them (3 minutes)

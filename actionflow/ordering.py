@@ -56,8 +56,10 @@ def curriculum(
         table = session.query(QUERY, **parameters).sort_by("position")
     if not table.num_rows:
         raise QueryError(f"the curriculum would be empty: {source.name} has no training samples with a {score}.")
-    facts = _facts(source, parameters)
-    return RunWriter(source.run_id, source.client).log_curriculum(name, table, **facts)
+    writer = RunWriter(source.run_id, source.client)
+    address = writer.log_curriculum(name, table, **_facts(source, parameters))
+    writer.sender.close()
+    return address
 
 
 def _check(order: str, fraction: float, drop_hardest: float, stages: int) -> None:

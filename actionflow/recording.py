@@ -72,6 +72,7 @@ class Recorder:
         scores = compute_scores([recorded])
         for split in recorded.splits:
             self.writer.log_scores(split, scores.filter(pc.equal(scores["split"], split)))
+        self.writer.sender.send_metrics({"epochs": self.epoch}, step=self.epoch)
         self.writer.sender.close()
         return scores
 

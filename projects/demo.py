@@ -59,7 +59,7 @@ def summarise(runs: list[StoredRun]) -> None:
         f"Spearman {agreement['spearman']:.2f}.\n"
         f"\nPictures    {os.path.relpath(first.local('hardest.png'))}"
         f"\n            {os.path.relpath(first.local('action_histogram.png'))}"
-        f"\nMore        source .venv/bin/activate, then: actionflow hardest {second.run_id[:8]}"
+        f"\nMore        source .venv/bin/activate, then: actionflow hardest {first.run_id[:8]} -k 20"
         f"\nMLflow UI   .venv/bin/mlflow ui --host 127.0.0.1 --backend-store-uri {os.environ['MLFLOW_TRACKING_URI']}"
     )
 

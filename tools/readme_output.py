@@ -33,7 +33,9 @@ def filled(block: re.Match[str]) -> str:
         ["bash", "-c", command], cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
     lines = "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
-    return f"<!-- run: {command} -->\n```\n{lines}\n```\n"
+    # As a person types it: a terminal gets a table without asking, and make is not told to be silent.
+    typed = command.replace(" --format table", "").replace("make -s", "make")
+    return f"<!-- run: {command} -->\n```\n$ {typed}\n{lines}\n```\n"
 
 
 if __name__ == "__main__":

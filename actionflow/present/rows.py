@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +18,7 @@ from actionflow.errors import QueryError
 
 FORMATS = ("table", "csv", "json", "parquet")
 WIDEST = 60
+RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 AsText = Callable[[pa.Table], str]
 
@@ -90,7 +93,11 @@ def _cell(value: Any) -> str:
         return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3e}"
     if isinstance(value, bytes):
         return f"<{len(value):,} bytes>"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
     text = str(value)
+    if RUN_ID.fullmatch(text):
+        return text[:8]  # enough to tell runs apart, and to type
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
 
 

@@ -108,8 +108,10 @@ def _only_writer(run_id: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path, blocking=False):
-            yield
-            path.unlink(missing_ok=True)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
     except Timeout:
         raise SettingsError(
             f"run {run_id} is still being trained by another process of this machine: wait for it or end it first."

@@ -137,7 +137,6 @@ class TrackedRun:
             "best/epoch": best,
             "best/val_loss": trainer.stopping.best_loss,
             "best/val_accuracy": trainer.stopping.best_accuracy,
-            "epochs": trainer.epoch,
             "seconds": time.perf_counter() - self._started,
         }
 
