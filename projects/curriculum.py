@@ -24,6 +24,7 @@ from actionflow.store import layout
 @click.option("--balanced", type=bool, default=False)
 @click.option("--stages", default=1)
 @click.option("--seed", default=0)
+@click.option("--without_marked", default="")
 @click.option("--name", default="")
 def main(**chosen: str | float | bool) -> None:
     """Make the curriculum, and say in this project's own run where it lies."""

@@ -18,8 +18,8 @@ import actionflow
 from actionflow.errors import ActionFlowError
 from actionflow.present.rows import text_table
 from actionflow.studying import Trial, report, verdicts
-from actionflow.tracking import nested_run
-from actionflow.training.settings import Settings
+from actionflow.tracking import VisionRun, nested_run
+from actionflow.training.settings import VisionSettings
 from projects.vision import train
 
 BASELINE = "baseline"
@@ -47,14 +47,14 @@ def main(seeds: int, run_name: str, **chosen: str | int) -> None:
     try:
         with mlflow.start_run() as parent:
             mlflow.set_tags({"actionflow.kind": "study", "mlflow.runName": run_name})
-            protocol = Settings(**chosen, record="both", stop_patience=0, reduce_patience=0)  # type: ignore[arg-type]
+            protocol = VisionSettings(**chosen, record="both", stop_patience=0, reduce_patience=0)  # type: ignore[arg-type]
             trials = [trial for seed in range(seeds) for trial in study(replace(protocol, seed=seed))]
             tell(trials, parent.info.run_id)
     except ActionFlowError as error:
         sys.exit(f"Error: {error}")
 
 
-def study(protocol: Settings) -> list[Trial]:
+def study(protocol: VisionSettings) -> list[Trial]:
     """The trials of one seed: the baseline, then every order with as many steps."""
     seed = protocol.seed
     baseline = Trial.of(BASELINE, seed, trained(protocol, f"{BASELINE} seed {seed}"))
@@ -69,10 +69,10 @@ def study(protocol: Settings) -> list[Trial]:
     return trials
 
 
-def trained(settings: Settings, run_name: str) -> str:
+def trained(settings: VisionSettings, run_name: str) -> str:
     """One training inside the study's run."""
     print(f"\n{run_name}", file=sys.stderr)
-    with nested_run(settings, run_name) as run:
+    with nested_run(VisionRun, settings, run_name) as run:
         train(run)
     return run.run_id
 

@@ -7,7 +7,7 @@ python -m projects.vision --help                   what each parameter means
 
 from __future__ import annotations
 
-from actionflow.tracking import TrackedRun, launch
+from actionflow.tracking import VisionRun, launch
 from actionflow.training.checks import check_trainable
 from actionflow.training.curriculum import Curriculum
 from actionflow.training.data import load_dataset, make_splits
@@ -15,7 +15,7 @@ from actionflow.training.loop import Trainer, seed_everything
 from actionflow.training.models import build_model
 
 
-def train(run: TrackedRun) -> None:
+def train(run: VisionRun) -> None:
     """One training from its data to its scores."""
     settings = run.settings
 
@@ -23,7 +23,7 @@ def train(run: TrackedRun) -> None:
     dataset = load_dataset(settings.dataset, settings.data_dir, settings.image_size).limit(settings.limit)
     splits = make_splits(dataset, settings.validation, settings.seed)
     held_out = [split for split in splits if split != "train"]
-    check_trainable(splits, settings)
+    check_trainable(splits["train"], settings)
     curriculum = None
     if settings.curriculum:
         curriculum = Curriculum.from_table(run.curriculum(dataset), splits["train"], settings)
@@ -53,4 +53,4 @@ def train(run: TrackedRun) -> None:
 
 
 if __name__ == "__main__":
-    launch(train)
+    launch(train, VisionRun)

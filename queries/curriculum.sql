@@ -75,14 +75,19 @@ ranked as (
         score,
         class,
         ((mixed * mixed % 2147483647) * (mixed * mixed % 2147483647) % 2147483647) * mixed % 2147483647 as shuffled,
-        row_number() over (partition by class order by hardness, sample_id) as easiness
+        case
+            when cast($balanced as boolean) then row_number() over (partition by class order by hardness, sample_id)
+            else row_number() over (order by hardness, sample_id)
+        end as easiness
     from stirred
 ),
 
+-- Counted in scores itself: a CTE that is read twice is first written out, which costs more than reading labels twice.
 class_sizes as (
-    select class, count(*) as samples
-    from scored
-    group by class
+    select case when cast($balanced as boolean) then coalesce(label, -1) else 0 end as class, count(*) as samples
+    from scores
+    where run_id = $run_id and split = $split
+    group by case when cast($balanced as boolean) then coalesce(label, -1) else 0 end
 ),
 
 left_over as (

@@ -11,13 +11,16 @@ DYNAMICS = f"{ROOT}/dynamics"
 SAMPLES = f"{ROOT}/samples"
 SCORES = f"{ROOT}/scores"
 FEATURES = f"{ROOT}/features"
+OUTPUTS = f"{ROOT}/outputs"
+CLUSTERS = f"{ROOT}/clusters"
 CURRICULA = f"{ROOT}/curriculum"
+MARKS = f"{ROOT}/marks"
 CHECKPOINTS = f"{ROOT}/checkpoint"
 DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
 
 # Tags, as seen in the MLflow UI.
-TAG_KIND = "actionflow.kind"  # training | dataset | resume | curriculum | comparison | study
+TAG_KIND = "actionflow.kind"  # training | dataset | resume | curriculum | comparison | curves | study | marks
 TAG_SCHEMA = "actionflow.schema_version"
 TAG_TASK = "actionflow.task"
 TAG_MODEL = "actionflow.model"
@@ -28,6 +31,7 @@ TAG_RESUMED = "actionflow.resumed_run"
 TAG_CURRICULUM = "actionflow.curriculum"  # the file that a run was trained on
 TAG_CURRICULUM_RUN = "actionflow.curriculum_run"  # the run whose scores it came from
 TAG_COMPARED = "actionflow.compared_runs"
+TAG_CLUSTERED = "actionflow.clustered_run"
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -12,9 +13,11 @@ from urllib.parse import unquote, urlparse
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repo import ArtifactRepository
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.utils.file_utils import local_file_uri_to_path
 
-from actionflow.errors import StoreError
+from actionflow.errors import DataError, StoreError
 from actionflow.store import layout, parquet, schema
 from actionflow.store.fetching import fetch, fetch_anew
 
@@ -52,14 +55,34 @@ class StoredRun:
         self.client = client
         self._local_root = _local_folder(run.info.artifact_uri)
 
+    @cached_property
+    def _artifacts(self) -> ArtifactRepository:
+        """By the run's own address, which a server resolves: it cannot ask itself over HTTP."""
+        return get_artifact_repository(self.run.info.artifact_uri, tracking_uri=self.client.tracking_uri)
+
     @property
     def name(self) -> str:
         """The run's name, or the start of its id."""
         return str(self.run.info.run_name or self.run_id[:8])
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the run's artifacts lie, if they do on this machine."""
+        return self._local_root
+
     def splits(self) -> list[str]:
         """The splits that were recorded, whole or not."""
         return sorted(self._names(layout.DYNAMICS))
+
+    def check_split(self, split: str) -> None:
+        """Refuse a split that was not recorded, and say which were."""
+        splits = self.splits()
+        # A run that recorded nothing at all is told by the session, with what it holds instead.
+        if splits and split not in splits:
+            raise DataError(
+                f"run {self.name} ({self.run_id[:8]}) recorded no split {split}, only {', '.join(splits)}: type "
+                f"--split {splits[-1]}"
+            )
 
     def recorded(self) -> Recorded:
         """The epochs that can be summed. A torn or unfinished one is named and left out."""
@@ -68,10 +91,15 @@ class StoredRun:
         missing = [name for split, paths in by_split.items() for name in _missing(split, paths)]
         return Recorded({split: paths for split, paths in by_split.items() if paths}, left_out, missing)
 
-    def files(self, folder: str) -> list[Path]:
-        """The Parquet files right inside an artifact folder, on this machine."""
-        names = [name for name in self._names(folder) if name.endswith(".parquet")]
+    def files(self, folder: str, ending: str = ".parquet") -> list[Path]:
+        """The files of one kind right inside an artifact folder, on this machine."""
+        names = [name for name in self._names(folder) if name.endswith(ending)]
         return self.local_files([f"{folder}/{name}" for name in sorted(names)])
+
+    def files_now(self, folder: str) -> list[Path]:
+        """The same for files that may be written anew, such as clusters: fetched as they are now."""
+        names = [name for name in self._names(folder) if name.endswith(".parquet")]
+        return [self.local(f"{folder}/{name}") for name in sorted(names)]
 
     def has(self, artifact: str) -> bool:
         """Whether the run holds this artifact."""
@@ -82,13 +110,13 @@ class StoredRun:
         """Paths on this machine that hold these artifacts, which never change once they are written."""
         if self._local_root is not None:
             return [self._local_root / artifact for artifact in artifacts]
-        return fetch(self.client, self.run_id, artifacts)
+        return fetch(self._artifacts, self.run_id, artifacts)
 
     def local(self, artifact: str) -> Path:
         """A path on this machine that holds an artifact as it is now."""
         if self._local_root is not None:
             return self._local_root / artifact
-        return fetch_anew(self.client, self.run_id, artifact)
+        return fetch_anew(self._artifacts, self.run_id, artifact)
 
     def description(self) -> dict[str, Any]:
         """What `RunWriter.describe` wrote."""
@@ -145,7 +173,7 @@ class StoredRun:
             path = self._local_root / folder
             return [entry for entry in os.listdir(path) if not entry.startswith(".")] if path.is_dir() else []
         try:
-            infos = self.client.list_artifacts(self.run_id, folder or None)
+            infos = self._artifacts.list_artifacts(folder or None)
         except MlflowException as error:
             raise StoreError(f"cannot list the artifacts of run {self.run_id}: {parquet.first_line(error)}") from error
         return [info.path.rpartition("/")[2] for info in infos]

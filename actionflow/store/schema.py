@@ -47,6 +47,10 @@ SAMPLES = pa.schema(
         pa.field("label", pa.int32()),
         pa.field("label_name", NAME),
         pa.field("image", pa.binary()),
+        # What is read (a sentence, a question), what it is read beside (a premise, a passage), what was asked for.
+        pa.field("text", pa.string()),
+        pa.field("context", pa.string()),
+        pa.field("target_text", pa.string()),
     ]
 )
 
@@ -83,6 +87,47 @@ CURRICULUM = pa.schema(
         pa.field("sample_id", pa.int64(), nullable=False),
         pa.field("score", pa.float64()),
         pa.field("stage", pa.int64(), nullable=False),
+    ]
+)
+
+# What a model that writes, or points at words, said when it was last asked; a task fills what it has.
+OUTPUTS = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("predicted_text", pa.string()),
+        pa.field("tokens", pa.list_(pa.string())),
+        pa.field("token_losses", pa.list_(pa.float32())),
+        pa.field("rouge1", pa.float32()),
+        pa.field("rouge2", pa.float32()),
+        pa.field("rougeL", pa.float32()),
+    ]
+)
+
+# The samples of a split by their loss curves; clusters are numbered from the easiest on.
+CLUSTERS = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("cluster", pa.int32(), nullable=False),
+        pa.field("cluster_name", NAME, nullable=False),
+        pa.field("distance", pa.float64(), nullable=False),
+    ]
+)
+
+# What people say of samples. Files are JSON, one for each time somebody marks; this is how they read as rows.
+MARKS = pa.schema(
+    [
+        pa.field("experiment_id", pa.string(), nullable=False),
+        pa.field("dataset_digest", pa.string(), nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("mark", pa.string(), nullable=False),
+        pa.field("right_label", pa.int32()),
+        pa.field("note", pa.string()),
+        pa.field("marked_by", pa.string(), nullable=False),
+        pa.field("marked_at", pa.timestamp("us"), nullable=False),
     ]
 )
 

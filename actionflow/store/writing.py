@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,31 @@ class RunWriter:
         ]
         table = pa.table(columns, schema=schema.features_schema(width))
         self.sender.send_table(f"{layout.FEATURES}/{split}.parquet", schema.stamp(table, "features"))
+
+    def log_outputs(self, split: str, columns: Mapping[str, Any]) -> None:
+        """Write what the model said of one split: `sample_id`, and those columns of the schema that the task has."""
+        rows = len(columns["sample_id"])
+        known = {"run_id": schema.constant(self.run_id, rows), "split": schema.constant(split, rows), **columns}
+        arrays = [
+            pa.array(known[field.name]).cast(field.type) if field.name in known else pa.nulls(rows, field.type)
+            for field in schema.OUTPUTS
+        ]
+        table = pa.table(arrays, schema=schema.OUTPUTS).sort_by("sample_id")
+        self.sender.send_table(f"{layout.OUTPUTS}/{split}.parquet", schema.stamp(table, "outputs"))
+
+    def log_clusters(self, split: str, members: pa.Table, **facts: Any) -> None:
+        """Write which cluster each sample of one split belongs to, in place of an earlier clustering."""
+        rows = members.num_rows
+        columns = {
+            "run_id": schema.constant(self.run_id, rows),
+            "split": schema.constant(split, rows),
+            "sample_id": members["sample_id"],
+            "cluster": members["cluster"],
+            "cluster_name": members["name"].cast(schema.NAME),
+            "distance": members["distance"],
+        }
+        table = pa.table(columns, schema=schema.CLUSTERS).sort_by("sample_id")
+        self.sender.send_table(f"{layout.CLUSTERS}/{split}.parquet", schema.stamp(table, "clusters", **facts))
 
     def log_curriculum(self, name: str, table: pa.Table, **facts: Any) -> str:
         """Write a curriculum, with the facts it came from; return its address."""

@@ -1,6 +1,6 @@
 """A training inside an MLflow run: launched, recorded epoch by epoch, resumed, finished with pictures and a model."""
 
 from actionflow.tracking.launching import launch, nested_run
-from actionflow.tracking.tracked_run import TrackedRun
+from actionflow.tracking.vision_run import VisionRun
 
-__all__ = ["TrackedRun", "launch", "nested_run"]
+__all__ = ["VisionRun", "launch", "nested_run"]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 import mlflow
@@ -22,11 +27,16 @@ from actionflow.store.reading import StoredRun
 from actionflow.tracking.tracked_run import TrackedRun
 from actionflow.training.settings import Settings
 
+R = TypeVar("R", bound=TrackedRun[Any])
 
-def launch(train: Callable[[TrackedRun], None], arguments: Sequence[str] | None = None) -> None:
+
+def launch(train: Callable[[R], None], kind: type[R], arguments: Sequence[str] | None = None) -> None:
     """Read the parameters, open the run, train. A mistake is one line on stderr and exit code 1."""
+    if threading.current_thread() is threading.main_thread():
+        # A scheduler that takes the machine back sends SIGTERM: as Ctrl-C, it leaves a run that says so.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _command(train).main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        _command(train, kind).main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except ActionFlowError as error:
         sys.exit(f"Error: {error}")
     except click.ClickException as error:
@@ -35,9 +45,9 @@ def launch(train: Callable[[TrackedRun], None], arguments: Sequence[str] | None 
         sys.exit(130)
 
 
-def _command(train: Callable[[TrackedRun], None]) -> click.Command:
+def _command(train: Callable[[R], None], kind: type[R]) -> click.Command:
     def start(run_name: str, resume: str, **words: str) -> None:
-        with _reported(), _opened(words, run_name, resume) as run:
+        with _reported(), _opened(kind, words, run_name, resume) as run:
             train(run)
 
     own = [
@@ -46,7 +56,8 @@ def _command(train: Callable[[TrackedRun], None]) -> click.Command:
             ["--resume"], default="", help="Id or name of an interrupted run to go on with, in that same run."
         ),
     ]
-    return click.Command("vision", params=[*map(_option, fields(Settings)), *own], callback=start, help=train.__doc__)
+    options = [_option(field) for field in fields(kind.settings_class)]
+    return click.Command(kind.entry, params=[*options, *own], callback=start, help=train.__doc__)
 
 
 def _option(field: Field[object]) -> click.Option:
@@ -65,28 +76,28 @@ def _reported() -> Iterator[None]:
 
 
 @contextmanager
-def _opened(words: dict[str, str], run_name: str, resume: str) -> Iterator[TrackedRun]:
+def _opened(kind: type[R], words: dict[str, str], run_name: str, resume: str) -> Iterator[R]:
     """An MLflow run around the training; whatever ends the training early is written on it."""
     client = MlflowClient()
-    interrupted = _interrupted(resume, words, client) if resume else None
+    interrupted = _interrupted(kind, resume, words, client) if resume else None
     if interrupted is None:
         run = mlflow.start_run(run_name=run_name or None)
     else:
         with _only_writer(interrupted.run_id):
             run = mlflow.start_run(run_id=interrupted.run_id)
     with _guarded(run, client):
-        settings = _settings(words, interrupted)
+        settings = _settings(kind, words, interrupted)
         _name(run, run_name, settings, client)
-        yield TrackedRun(run, settings, client, resumes=interrupted is not None)
+        yield kind(run, settings, client, resumes=interrupted is not None)
 
 
 @contextmanager
-def nested_run(settings: Settings, run_name: str) -> Iterator[TrackedRun]:
+def nested_run(kind: type[R], settings: Settings, run_name: str) -> Iterator[R]:
     """A training inside the active run, for studies that train many times."""
     client = MlflowClient()
     run = mlflow.start_run(nested=True, run_name=run_name)
     with _guarded(run, client):
-        yield TrackedRun(run, settings, client, resumes=False)
+        yield kind(run, settings, client, resumes=False)
 
 
 @contextmanager
@@ -118,22 +129,22 @@ def _only_writer(run_id: str) -> Iterator[None]:
         ) from None
 
 
-def _settings(words: dict[str, str], interrupted: StoredRun | None) -> Settings:
+def _settings(kind: type[R], words: dict[str, str], interrupted: StoredRun | None) -> Settings:
     """A resumed run keeps its settings; only the place of the data may be another."""
-    asked = Settings.from_text(words)
+    asked = kind.settings_class.from_text(words)
     if interrupted is None:
         return asked
-    kept = Settings.from_dict(interrupted.description()["settings"])
+    kept = kind.settings_class.from_dict(interrupted.description()["settings"])
     return replace(kept, data_dir=asked.data_dir or kept.data_dir)
 
 
-def _interrupted(resume: str, words: dict[str, str], client: MlflowClient) -> StoredRun:
+def _interrupted(kind: type[R], resume: str, words: dict[str, str], client: MlflowClient) -> StoredRun:
     """The run to go on with; the run that `mlflow run` has opened for us only says where the work went."""
     stored = find_runs([resume], client)[0]
     if stored.run.info.status == RunStatus.to_string(RunStatus.FINISHED):
         raise SettingsError(f"run {stored.run_id} has finished: there is nothing to resume.")
     dataset = stored.description()["settings"]["dataset"]
-    if words["dataset"] not in (dataset, Settings.dataset):
+    if words["dataset"] not in (dataset, kind.settings_class.dataset):
         raise SettingsError(
             f"run {stored.run_id} was trained on {dataset}, not on {words['dataset']}: type `mlflow run . -e {dataset} "
             f"-P resume={stored.run_id}`"
@@ -152,7 +163,8 @@ def _name(run: Run, run_name: str, settings: Settings, client: MlflowClient) -> 
     if run_name:
         client.update_run(run.info.run_id, name=run_name)
     elif layout.TAG_KIND not in run.data.tags:
-        client.update_run(run.info.run_id, name=f"{settings.dataset}-{settings.model}-seed{settings.seed}")
+        model = Path(settings.model).name  # of a folder, its last part
+        client.update_run(run.info.run_id, name=f"{settings.dataset}-{model}-seed{settings.seed}")
 
 
 def _end(client: MlflowClient, run_id: str, error: BaseException) -> None:
@@ -160,8 +172,12 @@ def _end(client: MlflowClient, run_id: str, error: BaseException) -> None:
     interrupted = isinstance(error, KeyboardInterrupt)
     if interrupted:
         print(f"Stopped. The finished epochs are kept; go on with -P resume={run_id}", file=sys.stderr)
+        # An interrupt in the middle of a commit leaves its transaction open for as long as the traceback knows its
+        # frames, and a database file has one writer at a time: let go of it, or the mark waits for ourselves.
+        traceback.clear_frames(error.__traceback__)
+    status = RunStatus.to_string(RunStatus.KILLED if interrupted else RunStatus.FAILED)
     try:
+        mlflow.end_run(status)
         client.set_tag(run_id, layout.TAG_ERROR, "interrupted" if interrupted else parquet.first_line(error)[:500])
-        mlflow.end_run(RunStatus.to_string(RunStatus.KILLED if interrupted else RunStatus.FAILED))
     except MlflowException:
-        print(f"Run {run_id} could not be marked as failed: its server does not answer.", file=sys.stderr)
+        print(f"Run {run_id} could not be marked as {status}: its server does not answer.", file=sys.stderr)

@@ -17,7 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from actionflow.errors import DataError, SettingsError
 from actionflow.store import layout, parquet, schema
-from actionflow.training.data import ImageDataset
+from actionflow.tracking.registering import StoredDataset
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Lessons:
         facts = schema.stamp_of(table.schema, address) if marked else {}
         return cls(address, table, facts, blake2b(path.read_bytes(), digest_size=8).hexdigest())
 
-    def check(self, dataset: ImageDataset) -> None:
+    def check(self, dataset: StoredDataset) -> None:
         """Refuse a curriculum that was made for other data, or from samples that are not trained on."""
         known = self.facts.get("dataset_digest")
         if known is not None and known != dataset.digest:

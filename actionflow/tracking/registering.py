@@ -4,22 +4,61 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass
 from importlib.metadata import distributions
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import torch
 from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, InputTag, Param, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
+from torch import nn
 
 from actionflow.store import layout
 from actionflow.store.datasets import dataset_run, samples_table
 from actionflow.store.writing import RunWriter
-from actionflow.training.data import ImageDataset, Samples
-from actionflow.training.data.png import png_images
-from actionflow.training.loop import Trainer
 from actionflow.training.settings import Settings
+
+
+class StoredDataset(Protocol):
+    """What a run has to know of its data, pictures or texts."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def task(self) -> str: ...  # noqa: D102
+    @property
+    def class_names(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def source(self) -> str: ...  # noqa: D102
+    @property
+    def digest(self) -> str: ...  # noqa: D102
+    @property
+    def parts(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
+    def told(self) -> str:
+        """A sample in a few words: its size, what it is read for."""
+        ...
+
+    def shown(self, part: str) -> dict[str, Any]:
+        """The columns that a person looks at, and those of the user's own."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a run has to know of its model."""
+
+    parameters: int
+    device: str
+
+    @classmethod
+    def of(cls, model: nn.Module, device: str) -> ModelFacts:
+        """Count what the model learns."""
+        return cls(sum(each.numel() for each in model.parameters()), device)
+
 
 CONTEXTS = {"train": "training", "val": "validation", "test": "testing"}
 
@@ -28,9 +67,9 @@ def register(
     writer: RunWriter,
     run: Run,
     settings: Settings,
-    dataset: ImageDataset,
-    splits: dict[str, Samples],
-    trainer: Trainer,
+    dataset: StoredDataset,
+    splits: Mapping[str, Sized],
+    model: ModelFacts,
 ) -> None:
     """Tell the run what it trains."""
     client = writer.client
@@ -41,38 +80,30 @@ def register(
         client.log_batch(run.info.run_id, params=_new_params(client, run.info.run_id, settings))
         client.log_batch(run.info.run_id, tags=_tags(settings, dataset, samples_run))
         client.log_inputs(run.info.run_id, datasets=_inputs(dataset, splits))
-    writer.describe(_description(settings, dataset, splits, trainer))
+    writer.describe(_description(settings, dataset, splits, model))
     writer.sender.send(layout.ENVIRONMENT, lambda path: path.write_text(_installed()))
 
 
-def introduction(settings: Settings, dataset: ImageDataset, splits: dict[str, Samples], trainer: Trainer) -> str:
+def introduction(settings: Settings, dataset: StoredDataset, splits: Mapping[str, Sized], model: ModelFacts) -> str:
     """What a person should know before the wait."""
     sizes = ", ".join(f"{len(samples):,} {split}" for split, samples in splits.items())
-    height, width = dataset.image_size
     return (
-        f"{dataset.name} from {dataset.source}: {sizes} samples of {height}x{width}x{dataset.channels}, "
-        f"{len(dataset.class_names)} classes.\n"
-        f"{settings.model} with {parameters_of(trainer):,} parameters on {trainer.device}."
+        f"{dataset.name} from {dataset.source}: {sizes} samples {dataset.told}.\n"
+        f"{settings.model} with {model.parameters:,} parameters on {model.device}."
     )
 
 
-def parameters_of(trainer: Trainer) -> int:
-    """How many numbers the model learns."""
-    return sum(each.numel() for each in trainer.model.parameters())
+def _samples_tables(dataset: StoredDataset) -> dict[str, pa.Table]:
+    return {part: _samples_table(dataset, part) for part in dataset.parts}
 
 
-def _samples_tables(dataset: ImageDataset) -> dict[str, pa.Table]:
-    return {part: _samples_table(dataset, part, samples) for part, samples in dataset.parts.items()}
-
-
-def _samples_table(dataset: ImageDataset, part: str, samples: Samples) -> pa.Table:
-    columns = {
-        "sample_id": pa.array(samples.sample_ids),
-        "key": pa.array(samples.keys),
-        "label": pa.array(samples.labels),
-        "label_name": pa.array([dataset.class_names[label] for label in samples.labels]),
-        "image": pa.array(png_images(samples.images), pa.binary()),
-    }
+def _samples_table(dataset: StoredDataset, part: str) -> pa.Table:
+    samples = dataset.parts[part]
+    columns = {"sample_id": pa.array(samples.sample_ids), "key": pa.array(samples.keys)}
+    if dataset.class_names:
+        columns["label"] = pa.array(samples.labels)
+        columns["label_name"] = pa.array([dataset.class_names[label] for label in samples.labels])
+    columns |= {name: pa.array(values) for name, values in dataset.shown(part).items()}
     metadata = {name: pa.array(values) for name, values in samples.metadata.items()}
     return samples_table(dataset.name, dataset.digest, part, columns, metadata)
 
@@ -83,9 +114,9 @@ def _new_params(client: MlflowClient, run_id: str, settings: Settings) -> list[P
     return [Param(name, str(value)) for name, value in settings.as_dict().items() if name not in there]
 
 
-def _tags(settings: Settings, dataset: ImageDataset, samples_run: str) -> list[RunTag]:
+def _tags(settings: Settings, dataset: StoredDataset, samples_run: str) -> list[RunTag]:
     tags = {
-        layout.TAG_TASK: "classification",
+        layout.TAG_TASK: dataset.task,
         layout.TAG_MODEL: settings.model,
         layout.TAG_DATASET: dataset.name,
         layout.TAG_DIGEST: dataset.digest,
@@ -94,7 +125,7 @@ def _tags(settings: Settings, dataset: ImageDataset, samples_run: str) -> list[R
     return [RunTag(name, value) for name, value in tags.items()]
 
 
-def _inputs(dataset: ImageDataset, splits: dict[str, Samples]) -> list[DatasetInput]:
+def _inputs(dataset: StoredDataset, splits: Mapping[str, Sized]) -> list[DatasetInput]:
     return [
         DatasetInput(
             Dataset(
@@ -111,9 +142,10 @@ def _inputs(dataset: ImageDataset, splits: dict[str, Samples]) -> list[DatasetIn
 
 
 def _description(
-    settings: Settings, dataset: ImageDataset, splits: dict[str, Samples], trainer: Trainer
+    settings: Settings, dataset: StoredDataset, splits: Mapping[str, Sized], model: ModelFacts
 ) -> dict[str, Any]:
     return {
+        "task": dataset.task,
         "settings": settings.as_dict(),
         "dataset": {
             "name": dataset.name,
@@ -122,12 +154,12 @@ def _description(
             "class_names": list(dataset.class_names),
             "splits": {split: len(samples) for split, samples in splits.items()},
         },
-        "model": {"name": settings.model, "parameters": parameters_of(trainer)},
+        "model": {"name": settings.model, "parameters": model.parameters},
         "environment": {
             "python": platform.python_version(),
             "platform": platform.platform(),
             "torch": torch.__version__,
-            "device": str(trainer.device),
+            "device": model.device,
             "threads": torch.get_num_threads(),
         },
     }

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from actionflow.errors import DataError
-from actionflow.training.data import Samples
+from actionflow.training.data.splits import Divisible
 from actionflow.training.loop import epoch_seed
 from actionflow.training.settings import Settings
 
@@ -40,7 +40,7 @@ class Curriculum:
     pacing_epochs: int = 1
 
     @classmethod
-    def from_table(cls, table: pa.Table, samples: Samples, settings: Settings) -> Curriculum:
+    def from_table(cls, table: pa.Table, samples: Divisible, settings: Settings) -> Curriculum:
         """Read position, sample_id and stage; every sample must be one of `samples`."""
         lacking = {"position", "sample_id", "stage"} - set(table.column_names)
         if lacking or not table.num_rows:

@@ -18,7 +18,7 @@ from actionflow.errors import SettingsError, TrainingError
 from actionflow.training.data import Samples
 from actionflow.training.models import PenultimateFeatures, penalty
 from actionflow.training.schedule import EarlyStopping, batches_of, plateau
-from actionflow.training.settings import Settings
+from actionflow.training.settings import VisionSettings
 
 # Sees every batch: sample ids, logits and targets. A recorder is one, a progress bar another.
 Watcher = Callable[[Tensor, Tensor, Tensor], None]
@@ -43,7 +43,7 @@ class Trainer:
     Everything random in epoch n follows from the seed and n alone, so a resumed training equals an unbroken one.
     """
 
-    def __init__(self, model: nn.Module, settings: Settings) -> None:
+    def __init__(self, model: nn.Module, settings: VisionSettings) -> None:
         self.settings = settings
         self.device = choose_device(settings.device)
         self.model = model.to(self.device)

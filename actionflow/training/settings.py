@@ -1,10 +1,10 @@
-"""The parameters of a training, with the paper's protocol as defaults, checked before anything starts."""
+"""The parameters of trainings, with the papers' protocols as defaults, checked before anything starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from actionflow.errors import SettingsError, nearest
 
@@ -15,21 +15,17 @@ def _setting(default: Any, meaning: str, choices: tuple[str, ...] = (), least: i
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides how a training goes: the same settings on the same machine give the same scores."""
+    """What every training can be told: the same settings on the same machine give the same scores."""
 
-    dataset: str = _setting("digits", "the data set, or images for your own")
-    model: str = _setting("keras_cnn", "keras_cnn, resnet_v2, xception, or any classification model of torchvision")
-    epochs: int = _setting(100, "at most: early stopping ends most trainings before", least=1)
+    dataset: str = _setting("digits", "the data set")
+    model: str = _setting("keras_cnn", "the model")
+    epochs: int = _setting(100, "at most", least=1)
     batch_size: int = _setting(32, "samples in a step", least=1)
-    learning_rate: float = _setting(0.001, "Adam's, at the start")
-    stop_patience: int = _setting(5, "stop after so many epochs without a better validation loss; 0 never", least=0)
-    reduce_patience: int = _setting(2, "a tenth of the learning rate after as many; 0 never", least=0)
+    learning_rate: float = _setting(0.001, "at the start")
     seed: int = _setting(0, "decides weights, order and dropout", least=0)
     data_dir: str = _setting("", "where the data lie; else $ACTIONFLOW_DATA or ./data")
     limit: int = _setting(0, "first n samples of each split, for trying; 0 takes all", least=0)
-    image_size: int = _setting(0, "scale pictures to n x n; 0 keeps them", least=0)
     record: str = _setting("both", "whose signals are kept", ("val", "train", "both"))
-    train_signals: str = _setting("online", "as met in training, or from a pass of their own", ("online", "exact"))
     features: str = _setting("val", "whose features are kept at the end", ("val", "both"))
     precision: str = _setting("fp32", "what the model computes in; losses are always float32", ("fp32", "bf16"))
     device: str = _setting("auto", "auto, cpu, cuda, cuda:1, mps")
@@ -37,7 +33,6 @@ class Settings:
     curriculum: str = _setting("", "a curriculum file, as runs:/<id>/actionflow/curriculum/<name>.parquet")
     pacing: str = _setting("full", "how the curriculum opens", ("linear", "step", "root", "full"))
     pacing_epochs: int = _setting(10, "epochs until all of the curriculum is open", least=1)
-    steps: int = _setting(0, "gradient steps at most, over all epochs; 0 counts epochs only", least=0)
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -60,19 +55,58 @@ class Settings:
         return asdict(self)
 
     @classmethod
-    def from_text(cls, words: Mapping[str, str]) -> Settings:
+    def from_text(cls, words: Mapping[str, str]) -> Self:
         """Settings as people type them: `{"epochs": "3"}`; what is not named has its default."""
         kinds = {each.name: type(each.default) for each in fields(cls)}
         for name in words:
             if name not in kinds:
                 raise SettingsError(f"there is no parameter {name}. {nearest(name, kinds)}")
-        return cls(**{name: _converted(name, word, kinds[name]) for name, word in words.items()})
+        defaults = {each.name: each.default for each in fields(cls)}
+        return cls(**{name: _converted(name, word, kinds[name], defaults[name]) for name, word in words.items()})
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Settings:
+    def from_dict(cls, values: dict[str, Any]) -> Self:
         """Settings that were written down; names of later versions are passed over."""
         known = {each.name for each in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
+
+
+@dataclass(frozen=True)
+class VisionSettings(Settings):
+    """The parameters of a training on pictures; the paper's protocol by default."""
+
+    dataset: str = _setting("digits", "the data set, or images for your own")
+    model: str = _setting("keras_cnn", "keras_cnn, resnet_v2, xception, or any classification model of torchvision")
+    epochs: int = _setting(100, "at most: early stopping ends most trainings before", least=1)
+    learning_rate: float = _setting(0.001, "Adam's, at the start")
+    stop_patience: int = _setting(5, "stop after so many epochs without a better validation loss; 0 never", least=0)
+    reduce_patience: int = _setting(2, "a tenth of the learning rate after as many; 0 never", least=0)
+    image_size: int = _setting(0, "scale pictures to n x n; 0 keeps them", least=0)
+    train_signals: str = _setting("online", "as met in training, or from a pass of their own", ("online", "exact"))
+    steps: int = _setting(0, "gradient steps at most, over all epochs; 0 counts epochs only", least=0)
+
+
+@dataclass(frozen=True)
+class TextSettings(Settings):
+    """The parameters of a training on texts; the NLP study's protocol by default."""
+
+    dataset: str = _setting("emotion", "the data set, or text for your own")
+    model: str = _setting("bert-base-uncased", "a hub name, a folder, or tiny: a small one that needs no download")
+    epochs: int = _setting(6, "all of them are trained", least=1)
+    batch_size: int = _setting(16, "samples in a step", least=1)
+    learning_rate: float = _setting(5e-5, "AdamW's, at the start; it falls to 0 in a line")
+    precision: str = _setting("auto", "auto: mixed where there is a GPU", ("auto", "fp32", "bf16", "fp16"))
+    validation: str = _setting("official", "official: the set made for it; test; or a fraction of the training set")
+    pacing_epochs: int = _setting(3, "epochs until all of the curriculum is open", least=1)
+    group_by_length: str = _setting("no", "batches of texts of about one length: less padding", ("no", "yes"))
+    max_length: int = _setting(0, "tokens that are read, at most; 0: what the model takes, up to 512", least=0)
+    max_target_length: int = _setting(128, "tokens of a target text, at most", least=2)
+    generate: int = _setting(10, "write texts for so many of the hardest and easiest at the end", least=0)
+    data: str = _setting("", "your own texts: a csv, tsv, jsonl or parquet file, or a folder of them (dataset=text)")
+    text_column: str = _setting("text", "your column with the text")
+    context_column: str = _setting("", "your column with what the text is read beside, such as a premise")
+    label_column: str = _setting("label", "your column with the class")
+    target_column: str = _setting("", "your column with the text to write; then there are no classes")
 
 
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
@@ -85,15 +119,11 @@ def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
         raise SettingsError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, found {value}.")
 
 
-def _converted(name: str, word: str, kind: type) -> Any:
+def _converted(name: str, word: str, kind: type, default: Any) -> Any:
     try:
         return kind(word.strip())
     except ValueError:
         wanted = "a whole number" if kind is int else "a number"
         raise SettingsError(
-            f"{name} must be {wanted}, found {word!r}: type for instance -P {name}={_example(name)}."
+            f"{name} must be {wanted}, found {word!r}: type for instance -P {name}={default or 1}."
         ) from None
-
-
-def _example(name: str) -> Any:
-    return {each.name: each.default for each in fields(Settings)}[name] or 1

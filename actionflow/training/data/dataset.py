@@ -42,7 +42,7 @@ class Samples:
             images=self.images[places],
             labels=self.labels[places],
             keys=[self.keys[place] for place in places],
-            metadata={name: _take(column, places) for name, column in self.metadata.items()},
+            metadata={name: take_column(column, places) for name, column in self.metadata.items()},
         )
 
     def first(self, count: int) -> Samples:
@@ -71,6 +71,23 @@ class ImageDataset:
     class_names: tuple[str, ...]
     parts: dict[str, Samples]
     source: str
+
+    @property
+    def task(self) -> str:
+        """What is learnt of a picture: its class."""
+        return "classification"
+
+    @property
+    def told(self) -> str:
+        """A sample in a few words."""
+        height, width = self.image_size
+        return f"of {height}x{width}x{self.channels}, {len(self.class_names)} classes"
+
+    def shown(self, part: str) -> dict[str, Any]:
+        """What a person looks at: the picture as PNG."""
+        from actionflow.training.data.png import png_images  # it knows this module
+
+        return {"image": png_images(self.parts[part].images)}
 
     @property
     def channels(self) -> int:
@@ -121,5 +138,6 @@ def train_then_test(train: Samples, test: Samples) -> dict[str, Samples]:
     return {"train": train, "test": replace(test, sample_ids=test.sample_ids + len(train))}
 
 
-def _take(column: Column, places: Integers) -> Column:
+def take_column(column: Column, places: Integers) -> Column:
+    """The values at these places, as a list or an array as before."""
     return [column[place] for place in places] if isinstance(column, list) else column[places]

@@ -25,7 +25,7 @@ def download(known: KnownSet, folder: Path) -> None:
     """Put the data set into the folder in torchvision's layout; a download that breaks off leaves no file there."""
     try:
         with tempfile.TemporaryDirectory(prefix=".download-", dir=_nearest_folder(folder)) as fresh:
-            with _told_on_terminals_only(), _given_up_after(SILENCE):
+            with told_on_terminals_only(), _given_up_after(SILENCE):
                 _fetch(known, fresh)
             _move(Path(fresh), folder)
     except Exception as error:  # torchvision passes on whatever its libraries raise
@@ -53,7 +53,7 @@ def _move(fresh: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _told_on_terminals_only() -> Iterator[None]:
+def told_on_terminals_only() -> Iterator[None]:
     """Standard output is for data, and a progress bar in a log file is noise."""
     talk = sys.stderr if sys.stderr.isatty() else io.StringIO()
     with redirect_stdout(talk), redirect_stderr(talk):

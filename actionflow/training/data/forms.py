@@ -52,7 +52,7 @@ def trace_files(found: dict[str, Path | None]) -> Trace:
     )
 
 
-def named_source(place: Path, left_aside: list[str]) -> str:
+def named_source(place: Path | str, left_aside: list[str]) -> str:
     """Where a data set was found, and what was left aside, for a person."""
     return f"{place}; left aside: {'; '.join(left_aside)}" if left_aside else str(place)
 

@@ -99,7 +99,7 @@ class PictureTable:
         columns = [self._whole_labels(path) for path in self.paths]
         kind = self.schema.field(self._label).type
         if pa.types.is_integer(kind):
-            return self._numbered(columns, tuple(self._schema_names() or unnamed))
+            return self._numbered(columns, tuple(named_classes(self.schema, self._label) or unnamed))
         if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
             return _encoded(pa.concat_arrays(columns))
         raise DataError(
@@ -128,9 +128,9 @@ class PictureTable:
     def metadata(self) -> dict[str, Column]:
         """The further columns that hold one value per row."""
         own = {self._picture, self._label}
-        names = [field.name for field in self.schema if field.name not in own and _is_plain(field.type)]
+        names = [field.name for field in self.schema if field.name not in own and is_plain(field.type)]
         table = self._read(names)
-        return {name: _column(table[name]) for name in names}
+        return {name: as_column(table[name]) for name in names}
 
     def rows(self, *paths: Path) -> int:
         """How many rows these files have."""
@@ -145,14 +145,6 @@ class PictureTable:
             row = int(np.flatnonzero(labels.is_null())[0])
             raise DataError(f"{path}, row {row}, has no label: label it or leave the row out.")
         return labels
-
-    def _schema_names(self) -> list[str]:
-        """The class names that the hub writes into the schema's metadata."""
-        try:
-            features = json.loads(self.schema.metadata[b"huggingface"])["info"]["features"]
-            return [str(name) for name in features[self._label]["names"]]
-        except (TypeError, KeyError, ValueError):
-            return []
 
     def _numbered(self, columns: list[pa.Array], names: tuple[str, ...]) -> tuple[tuple[str, ...], Integers]:
         numbers = [column.cast(pa.int64()).to_numpy() for column in columns]
@@ -170,6 +162,15 @@ class PictureTable:
                 "save them as text."
             )
         return highest + 1
+
+
+def named_classes(schema: pa.Schema, column: str) -> list[str]:
+    """The class names that the hub writes into a schema's metadata, if it did."""
+    try:
+        features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
+        return [str(name) for name in features[column]["names"]]
+    except (TypeError, KeyError, ValueError):
+        return []
 
 
 def _part(part: str, paths: list[Path], known: KnownSet) -> Samples:
@@ -239,7 +240,8 @@ def _encoded_pictures(column: pa.Array) -> pa.Array:
     return pc.struct_field(column, "bytes") if pa.types.is_struct(column.type) else column
 
 
-def _is_plain(kind: pa.DataType) -> bool:
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds one readable value per row."""
     return not (pa.types.is_nested(kind) or _holds_pictures(kind) or pa.types.is_null(kind))
 
 
@@ -249,7 +251,7 @@ def _encoded(texts: pa.Array) -> tuple[tuple[str, ...], Integers]:
     return tuple(names.to_pylist()), pc.index_in(texts, names).cast(pa.int64()).to_numpy()
 
 
-def _column(values: pa.ChunkedArray) -> Column:
+def as_column(values: pa.ChunkedArray) -> Column:
     """Numbers as an array; texts, dates and columns with gaps as a list."""
     numeric = pa.types.is_integer(values.type) or pa.types.is_floating(values.type) or pa.types.is_boolean(values.type)
     if numeric and not values.null_count:

@@ -9,6 +9,7 @@ from actionflow.errors import DataError
 from actionflow.training.data import batches, ferplus, folder, idx, npz, parquet
 from actionflow.training.data.forms import Form, Trace, subfolders
 from actionflow.training.data.known_sets import KNOWN_SETS, KnownSet, plain
+from actionflow.training.data.places import places
 
 FORMS = {
     "idx": idx.FORM,
@@ -36,7 +37,7 @@ class Found:
 def find(known: KnownSet, data_dir: Path) -> Found | None:
     """The first complete form under `data_dir`, else the first incomplete one, else nothing."""
     incomplete = None
-    for place, home in _places(known, data_dir).items():
+    for place, home in places(data_dir, lambda folder: _named(known, folder), WRAPPINGS).items():
         for form in (FORMS[name] for name in known.forms):
             found = Found(home, place, form, form.trace(place, known))
             if found.trace.complete:
@@ -45,16 +46,6 @@ def find(known: KnownSet, data_dir: Path) -> Found | None:
             if found.trace.incomplete and incomplete is None:
                 incomplete = found
     return incomplete
-
-
-def _places(known: KnownSet, data_dir: Path) -> dict[Path, Path]:
-    """Every place to look in, with the folder it belongs to; folders that bear the data set's name come first."""
-    places: dict[Path, Path] = {}
-    for home in (*_named(known, data_dir), data_dir):
-        for place in (home, *(home / wrapping for wrapping in WRAPPINGS), *_named(known, home)):
-            if place.is_dir():
-                places.setdefault(place, home)
-    return places
 
 
 def _named(known: KnownSet, place: Path) -> list[Path]:

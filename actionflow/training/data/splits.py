@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from actionflow.errors import DataError, SettingsError
-from actionflow.training.data.dataset import ImageDataset, Integers, Samples
+from actionflow.training.data.dataset import Integers
 
 HELD_OUT = 0.2
 # The draw of data without official parts. It is a promise: another number would make old and new runs incomparable.
 FIXED_DRAW = 0
 
 
-def make_splits(dataset: ImageDataset, validation: str, seed: int = 0) -> dict[str, Samples]:
+class Divisible(Protocol):
+    """Samples of any kind that can be divided: they have ids, and labels that are all alike where there are none."""
+
+    @property
+    def sample_ids(self) -> Integers:
+        """int64 (n), ascending."""
+
+    @property
+    def labels(self) -> Integers:
+        """int64 (n)."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, places: Integers) -> Self:
+        """The samples at these places."""
+
+
+SamplesT = TypeVar("SamplesT", bound=Divisible)
+SamplesT_co = TypeVar("SamplesT_co", bound=Divisible, covariant=True)
+
+
+class Parted(Protocol[SamplesT_co]):
+    """A data set of any kind with its parts `train`, `test` and, where it has one, `validation`."""
+
+    @property
+    def parts(self) -> Mapping[str, SamplesT_co]:
+        """The samples of each part."""
+
+
+def make_splits(dataset: Parted[SamplesT], validation: str, seed: int = 0) -> dict[str, SamplesT]:
     """The splits of one training.
 
-    `validation="test"` takes the official test part as `val`, as in the paper. A fraction takes that share of the
-    training part, drawn by the seed, as `val`; the test part then is the split `test`.
+    `validation="test"` takes the official test part as `val`, as in the paper. `"official"` takes the validation part,
+    if there is one, and the test part then is the split `test`; else it is the same as "test". A fraction takes that
+    share of the training part, drawn by the seed, as `val`; the test part then is the split `test`.
     """
     train, test = dataset.parts["train"], dataset.parts["test"]
-    if validation == "test":
+    official = dataset.parts.get("validation")
+    if validation == "official" and official is not None:
+        return {"train": train, "val": official, "test": test}
+    if validation in ("official", "test"):
         return {"train": train, "val": test}
     fraction = _fraction(validation)
     held_out = _draw(train, fraction, seed)
@@ -34,9 +70,12 @@ def make_splits(dataset: ImageDataset, validation: str, seed: int = 0) -> dict[s
     return {"train": train.take(np.flatnonzero(~held_out)), "val": train.take(np.flatnonzero(held_out)), "test": test}
 
 
-def fixed_split(samples: Samples) -> dict[str, Samples]:
-    """Divide data that has no official parts: a fifth of every class is the test part, whatever the seed."""
-    held_out = _draw(samples, HELD_OUT, FIXED_DRAW)
+def fixed_split(samples: SamplesT, groups: Sequence[str] = ()) -> dict[str, SamplesT]:
+    """Divide data that has no official parts: a fifth of every class is the test part, whatever the seed.
+
+    Where `groups` names the group of every sample, whole groups are held out instead, until they make about a fifth.
+    """
+    held_out = _draw_groups(samples, groups) if groups else _draw(samples, HELD_OUT, FIXED_DRAW)
     if not held_out.any():
         raise DataError(
             f"no class has more than one of the {len(samples)} samples: to hold some out, give at least two to a class."
@@ -51,12 +90,13 @@ def _fraction(validation: str) -> float:
         fraction = np.nan
     if not 0 < fraction < 1:
         raise SettingsError(
-            f"validation={validation} is neither 'test' nor a fraction: type -P validation=test or -P validation=0.1."
+            f"validation={validation} is neither 'official' nor 'test' nor a fraction: type -P validation=official, "
+            "-P validation=test or -P validation=0.1."
         )
     return fraction
 
 
-def _draw(samples: Samples, fraction: float, seed: int) -> NDArray[np.bool_]:
+def _draw(samples: Divisible, fraction: float, seed: int) -> NDArray[np.bool_]:
     """Mark this fraction of every class; a class with more than one sample is found on both sides."""
     lots = _lots(samples.sample_ids, seed)
     drawn = np.zeros(len(samples), np.bool_)
@@ -65,6 +105,16 @@ def _draw(samples: Samples, fraction: float, seed: int) -> NDArray[np.bool_]:
         count = min(max(round(len(members) * fraction), 1), len(members) - 1)
         drawn[members[np.argsort(lots[members], kind="stable")[:count]]] = True
     return drawn
+
+
+def _draw_groups(samples: Divisible, groups: Sequence[str]) -> NDArray[np.bool_]:
+    """Mark whole groups, in the order of their lots, up to the number of samples that is nearest to a fifth."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    _, firsts, members = np.unique([numbers[group] for group in groups], return_index=True, return_inverse=True)
+    order = np.argsort(_lots(samples.sample_ids[firsts], FIXED_DRAW), kind="stable")
+    collected = np.cumsum(np.bincount(members)[order])
+    nearest = int(np.abs(collected - HELD_OUT * len(samples)).argmin()) + 1
+    return np.isin(members, order[: min(nearest, len(order) - 1)])
 
 
 def _lots(sample_ids: Integers, seed: int) -> NDArray[np.uint64]:

@@ -30,10 +30,13 @@ class PenultimateFeatures:
         with PenultimateFeatures(model) as features:
             logits = model(images)
             features.last  # (n, d), float32
+
+    `flat=False` leaves what entered the head in its own shape: a language model's may see a vector for every word.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, flat: bool = True) -> None:
         self._head = head_of(model)
+        self._flat = flat
         self._last: Tensor | None = None
 
     def __enter__(self) -> Self:
@@ -47,12 +50,15 @@ class PenultimateFeatures:
 
     @property
     def last(self) -> Tensor:
-        """The features of the last batch, (n, d) in float32, without a gradient."""
+        """The features of the last batch, in float32, without a gradient."""
         if self._last is None:
             raise RecordingError("there are no features yet: no batch went through the model. Call model(images).")
         return self._last
 
     def _keep(self, _head: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         features = inputs[0].detach().to(torch.float32)
+        if not self._flat:
+            self._last = features
+            return
         # The head of a fully convolutional model sees a map: its mean is one vector per sample.
         self._last = features.mean(dim=(2, 3)) if features.ndim == 4 else features.flatten(1)
