@@ -1,0 +1,1 @@
+"""Recording inside other people's training libraries: one module for each."""
