@@ -6,8 +6,8 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunStatus, RunTag
-from mlflow.exceptions import MlflowException
 from mlflow.utils.time import get_current_time_millis
 from tqdm import tqdm
 
-from actionflow.errors import DataError, SettingsError, StoreError
+from actionflow.errors import DataError, SettingsError
 from actionflow.present.comparison import comparison_text
 from actionflow.questions.files import Value
 from actionflow.session import Session, connect
-from actionflow.store import layout, parquet
+from actionflow.sources import check_recorded
+from actionflow.store import layout
 from actionflow.store.reading import StoredRun
+from actionflow.store.showing import told
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,6 +92,13 @@ class Comparison:
 
         return quantile_correlation(self.curve)
 
+    def html(self) -> str:
+        """One file that needs nothing else: table, curve, and where the first pairs of runs disagree."""
+        from actionflow.reporting.comparison import comparison_page
+
+        with connect([run.run_id for run in self.runs], tracking_uri=self.tracking_uri) as session:
+            return comparison_page(session, self.agreement, self.curve, str(self.asked["split"])).html()
+
     def notes(self) -> list[str]:
         """What was left out, and what could not be checked."""
         overall = [row for row in self.agreement.to_pylist() if row["label"] is None]
@@ -103,7 +111,7 @@ class Comparison:
         """
         client = MlflowClient(tracking_uri=self.tracking_uri)
         # MLflow prints the run's address on standard output, which is for data.
-        with _told(client), redirect_stdout(sys.stderr):
+        with told(client, "comparison"), redirect_stdout(sys.stderr):
             target = run_id or str(client.create_run(self.runs[0].experiment_id).info.run_id)
             try:
                 self._write(client, target, name)
@@ -124,6 +132,7 @@ class Comparison:
         client.log_table(run_id, self.curve.to_pydict(), "quantile_correlation.json")
         # At the root: there MLflow's compare page finds pictures.
         client.log_figure(run_id, self.figure(), "quantile_correlation.png")
+        client.log_text(run_id, self.html(), "comparison_report.html")
         metrics = curve_metrics(self.curve)
         for start in range(0, len(metrics), METRICS_AT_ONCE):
             client.log_batch(run_id, metrics=metrics[start : start + METRICS_AT_ONCE])
@@ -163,6 +172,7 @@ def compare(
         raise SettingsError("nothing to compare: no run is named. Type for instance `actionflow compare A B`.")
     with connect(wanted, tracking_uri=tracking_uri) as session:
         compared = _named_runs(session.runs)
+        check_recorded(session.runs)
         _check_runs(compared, session.runs, split)
         pairs = _progress(list(combinations(compared, 2)))
         answers = [_compare_pair(session, a, b, split, quantiles, side, least) for a, b in pairs]
@@ -257,13 +267,7 @@ def _check_runs(compared: Sequence[ComparedRun], stored: Sequence[StoredRun], sp
         )
     _check_data(compared)
     for run in stored:
-        splits = run.splits()
-        # A run that recorded nothing at all is told by the session, with what it holds instead.
-        if splits and split not in splits:
-            raise DataError(
-                f"run {run.name} ({run.run_id[:8]}) recorded no split {split}, only {', '.join(splits)}: type "
-                f"--split {splits[-1]}"
-            )
+        run.check_split(split)
 
 
 def _check_data(compared: Sequence[ComparedRun]) -> None:
@@ -303,17 +307,6 @@ def _left_out(row: dict[str, Value]) -> list[str]:
 def _progress(pairs: list[tuple[ComparedRun, ComparedRun]]) -> tqdm[tuple[ComparedRun, ComparedRun]]:
     silent = len(pairs) < WORTH_A_BAR or None
     return tqdm(pairs, "comparing", leave=False, disable=silent, file=sys.stderr)
-
-
-@contextmanager
-def _told(client: MlflowClient) -> Iterator[None]:
-    """A server that does not take the comparison is told in one line."""
-    try:
-        yield
-    except (MlflowException, OSError) as error:
-        raise StoreError(
-            f"MLflow at {client.tracking_uri} did not take the comparison: {parquet.first_line(error)[:300]}"
-        ) from error
 
 
 def _metric_words(name: str) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
-from actionflow.errors import QueryError, StoreError
+import pyarrow as pa
+
+from actionflow.errors import QueryError, StoreError, nearest
 from actionflow.questions import files
 from actionflow.questions.files import Value
 from actionflow.session import Session, connect
 from actionflow.store import layout
+from actionflow.store.marks import MARKS
 from actionflow.store.reading import StoredRun
 from actionflow.store.writing import RunWriter
 
@@ -28,12 +32,54 @@ def curriculum(
     seed: int = 0,
     name: str = "",
     tracking_uri: str | None = None,
+    without_marked: str = "",
 ) -> str:
     """Order a run's training samples, write the order into the run, and return its address.
+
+    `without_marked` leaves out the samples that anybody marked so, before anything is counted: "mislabelled,unusable".
 
     address = actionflow.curriculum("digits-seed-0", order="easy-first", fraction=0.5)
     # mlflow run . -e digits -P curriculum=<address>
     """
+    with connect(run, tracking_uri=tracking_uri) as session:
+        return plan(
+            session, run, order, score, fraction, drop_hardest, balanced, stages, seed, name, without_marked
+        ).write()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A curriculum before it is written: its samples in their order, and how many were left out for their marks."""
+
+    source: StoredRun
+    name: str
+    table: pa.Table
+    facts: dict[str, Any]
+    left_out: int
+
+    def write(self) -> str:
+        """Write it into the run it came from; return its address."""
+        _check_name(self.source, self.name)
+        writer = RunWriter(self.source.run_id, self.source.client)
+        address = writer.log_curriculum(self.name, self.table, **self.facts)
+        writer.sender.close()
+        return address
+
+
+def plan(
+    session: Session,
+    run: str,
+    order: str = "easy-first",
+    score: str = "action",
+    fraction: float = 1.0,
+    drop_hardest: float = 0.0,
+    balanced: bool = False,
+    stages: int = 1,
+    seed: int = 0,
+    name: str = "",
+    without_marked: str = "",
+) -> Plan:
+    """Order the training samples of the one run of a session, whose scores are then without what is left out."""
     chosen: dict[str, Value] = {
         "fraction": fraction,
         "drop_hardest": drop_hardest,
@@ -42,24 +88,23 @@ def curriculum(
         "seed": seed,
     }
     _check(order, fraction, drop_hardest, stages)
-    with connect(run, tracking_uri=tracking_uri) as session:
-        (source,) = _only(session, run)
-        name = name or _name(order, score, chosen)
-        _check_source(source, name)
-        parameters: dict[str, Value] = {
-            "run_id": source.run_id,
-            "order": order,
-            "score": score,
-            **chosen,
-            "balanced": int(balanced),
-        }
-        table = session.query(QUERY, **parameters).sort_by("position")
+    (source,) = _only(session, run)
+    marks = _marks(without_marked)
+    name = name or "-".join([_name(order, score, chosen), *(f"without-{mark}" for mark in marks)])
+    _check_source(source)
+    parameters: dict[str, Value] = {
+        "run_id": source.run_id,
+        "order": order,
+        "score": score,
+        **chosen,
+        "balanced": int(balanced),
+    }
+    left_out = _leave_out(session, source, marks)
+    table = session.query(QUERY, **parameters).sort_by("position")
     if not table.num_rows:
         raise QueryError(f"the curriculum would be empty: {source.name} has no training samples with a {score}.")
-    writer = RunWriter(source.run_id, source.client)
-    address = writer.log_curriculum(name, table, **_facts(source, parameters))
-    writer.sender.close()
-    return address
+    facts = _facts(source, parameters) | ({"without_marked": marks, "left_out": left_out} if marks else {})
+    return Plan(source, name, table, facts, left_out)
 
 
 def _check(order: str, fraction: float, drop_hardest: float, stages: int) -> None:
@@ -81,17 +126,51 @@ def _only(session: Session, run: str) -> list[StoredRun]:
     return session.runs
 
 
-def _check_source(source: StoredRun, name: str) -> None:
+def _check_source(source: StoredRun) -> None:
     splits = source.splits()
     if "train" not in splits:
         raise StoreError(
             f"run {source.name} has no split train (found: {', '.join(splits) or 'nothing recorded'}): a curriculum "
             "orders what is trained on. Record it with `-P record=both`, or with recorder.add(…, split='train')."
         )
+
+
+def _check_name(source: StoredRun, name: str) -> None:
     if source.has(f"{layout.CURRICULA}/{name}.parquet"):
         raise StoreError(f"run {source.name} has a curriculum {name} already: choose another --name.")
     if not re.fullmatch(r"[\w.=-]+", name):
         raise QueryError(f"a curriculum's name has letters, digits, '-', '_' and '.', found {name!r}.")
+
+
+def _marks(without_marked: str) -> list[str]:
+    """The marks that are named, in the order of the house: the same marks make the same name.
+
+    >>> _marks("unusable, mislabelled")
+    ['mislabelled', 'unusable']
+    """
+    named = {word.strip() for word in without_marked.split(",")} - {""}
+    unknown = sorted(named - set(MARKS))
+    if unknown:
+        raise QueryError(f"there is no mark {unknown[0]}. {nearest(unknown[0], MARKS)}")
+    return [mark for mark in MARKS if mark in named]
+
+
+def _leave_out(session: Session, source: StoredRun, marks: list[str]) -> int:
+    """Let the session's scores be without the training samples that somebody marked so; return how many these are.
+
+    The view changes and not the query, which so stays the one that Spark runs too.
+    """
+    if not marks:
+        return 0
+    session.sql("select 1 from scores limit 0")  # makes the view
+    marked = session.sql(
+        "select distinct sample_id from marks where list_contains(string_split($marks, ','), mark) "
+        "and dataset_digest = $digest and sample_id in (select sample_id from scores where split = 'train')",
+        marks=",".join(marks),
+        digest=source.run.data.tags.get(layout.TAG_DIGEST, ""),
+    )
+    session.engine.view_without("scores", marked)
+    return int(marked.num_rows)
 
 
 def _name(order: str, score: str, chosen: dict[str, Value]) -> str:

@@ -52,6 +52,15 @@ class Recorder:
         """Take a batch of another task: at least `{"loss": …}`, one value per sample."""
         self._recorder(split).add_signals(sample_ids, signals)
 
+    @property
+    def has_batches(self) -> bool:
+        """Whether the epoch has anything to write yet."""
+        return bool(self._open)
+
+    def forget(self, split: str) -> None:
+        """Drop what this epoch has of a split: the pass that counts is still to come."""
+        self._open.pop(split, None)
+
     def end_epoch(self) -> dict[str, pa.Table]:
         """Write the epoch into the run; the next batch belongs to the next epoch. Returns its tables by split."""
         if not self._open:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TypeVar, overload
 
 import pyarrow as pa
 
-from actionflow.errors import StoreError
 from actionflow.questions import files
 from actionflow.questions.engine import Engine, UnknownTableError
 from actionflow.questions.files import Value
-from actionflow.questions.scoring import score
-from actionflow.store import layout, parquet, schema
-from actionflow.store.finding import find_runs, pick, runs_table
-from actionflow.store.reading import Recorded, StoredRun
+from actionflow.remote import RemoteSession
+from actionflow.sources import VIEWS, OfOneRun, Say, source_of
+from actionflow.sources import compute_scores as compute_scores
+from actionflow.store.finding import find_runs, pick
+from actionflow.store.reading import StoredRun
 
 Answer = TypeVar("Answer")
 
@@ -32,28 +31,21 @@ def say(message: str) -> None:
 
 
 class Session:
-    """DuckDB with the views `runs`, `dynamics`, `samples`, `scores`, `features` and `curricula` over some runs.
+    """DuckDB with views over some runs.
 
-    A view is made when a question first names it: listing a thousand runs opens none of their files.
+    They are `runs`, `dynamics`, `samples`, `scores`, `features`, `outputs`, `clusters`, `curricula` and `marks`. A view
+    is made when a question first names it: listing a thousand runs opens none of their files.
     """
 
     def __init__(
-        self, runs: Sequence[StoredRun], say: Callable[[str], None] = say, queries: Path | None = None
+        self, runs: Sequence[StoredRun], say: Say = say, queries: Path | None = None, of_one: OfOneRun | None = None
     ) -> None:
         self.runs = list(runs)
         self.queries = queries
         self.engine = Engine()
         self._say = say
-        self._unmade: dict[str, Callable[[], None]] = {
-            "runs": lambda: self.engine.view_table("runs", runs_table(self.runs)),
-            "dynamics": self._view_dynamics,
-            "scores": self._view_scores,
-            "features": lambda: self.engine.view_files(
-                "features", self._files(layout.FEATURES), schema.features_schema(1)
-            ),
-            "curricula": lambda: self.engine.view_files("curricula", self._files(layout.CURRICULA), schema.CURRICULUM),
-            "samples": lambda: self.engine.view_files("samples", self._sample_files(), schema.SAMPLES),
-        }
+        self._of_one = of_one
+        self._unmade = set(VIEWS)
 
     def query(self, name: str, **parameters: Value) -> pa.Table:
         """Ask a question of the house, or of a folder of one's own, by its name; runs may be named as in `connect`."""
@@ -88,63 +80,69 @@ class Session:
             try:
                 return ask()
             except UnknownTableError as unknown:
-                make = self._unmade.pop(unknown.table, None)
-                if make is None:
+                if unknown.table not in self._unmade:
                     raise
-                make()
+                self._make(unknown.table)
+                self._unmade.remove(unknown.table)
+
+    def _make(self, view: str) -> None:
+        source = source_of(view, self.runs, self._say, self._of_one)
+        if source.rows is None or source.files:
+            self.engine.view_files(view, source.files, VIEWS[view])
+            if source.rows is not None:
+                self.engine.view_also(view, source.rows)
+        else:
+            self.engine.view_table(view, source.rows)
 
     def _with_ids(self, parameters: dict[str, Value]) -> dict[str, Value]:
         """Parameters that name a run, as its id: SQL knows runs by nothing else."""
         named = {name for name in parameters if name in RUN_PARAMETERS}
         return {name: pick(str(value), self.runs) if name in named else value for name, value in parameters.items()}
 
-    @cached_property
-    def _recorded(self) -> dict[str, Recorded]:
-        return {run.run_id: _recorded(run, self._say) for run in self.runs}
 
-    def _view_dynamics(self) -> None:
-        paths = [path for one in self._recorded.values() for path in one.all_files()]
-        self.engine.view_files("dynamics", paths, schema.DYNAMICS)
+@overload
+def connect(
+    runs: str | Sequence[str] = (),
+    tracking_uri: str | None = None,
+    queries: str | Path | None = None,
+    server: None = None,
+) -> Session: ...
 
-    def _view_scores(self) -> None:
-        """Scores that a finished run wrote are read; those of others are made from their dynamics now."""
-        written = {run.run_id: _written_scores(run) for run in self.runs}
-        self.engine.view_files("scores", [path for paths in written.values() for path in paths], schema.SCORES)
-        unwritten = [run for run in self.runs if not written[run.run_id]]
-        if unwritten:
-            made = compute_scores([_recorded(run, self._say) for run in unwritten])
-            self.engine.view_also("scores", made)
 
-    def _files(self, folder: str) -> list[Path]:
-        return [path for run in self.runs for path in run.files(folder)]
-
-    def _sample_files(self) -> list[Path]:
-        """The data sets' own runs, each once; one that was deleted takes only the pictures with it."""
-        ids = {run.run.data.tags.get(layout.TAG_DATASET_RUN, "") for run in self.runs} - {""}
-        found: list[Path] = []
-        for run_id in sorted(ids):
-            try:
-                found += find_runs([run_id], self.runs[0].client)[0].files(layout.SAMPLES)
-            except StoreError:
-                self._say(f"the pictures of data set run {run_id[:8]} are gone; numbers are whole.")
-        return found
+@overload
+def connect(
+    runs: str | Sequence[str] = (),
+    tracking_uri: str | None = None,
+    queries: str | Path | None = None,
+    *,
+    server: str,
+) -> RemoteSession: ...
 
 
 def connect(
-    runs: str | Sequence[str] = (), tracking_uri: str | None = None, queries: str | Path | None = None
-) -> Session:
+    runs: str | Sequence[str] = (),
+    tracking_uri: str | None = None,
+    queries: str | Path | None = None,
+    server: str | None = None,
+) -> Session | RemoteSession:
     """Open the views over runs: ids, starts of ids, names, an experiment, an MLflow filter; all when none is named.
 
-    `queries` is a folder with .sql files of one's own.
+    `queries` is a folder with .sql files of one's own. `server` is the address of an `actionflow serve`, which then
+    answers instead: nothing is fetched but the answer. Such an address in place of `runs` asks all of its runs.
 
     session = actionflow.connect(["digits-seed-0"])
     session.query("hardest", k=5).to_pandas()
+    actionflow.connect("http://127.0.0.1:5000").sql("select name from runs")
     """
+    wanted = [runs] if isinstance(runs, str) else list(runs)
+    own = Path(queries) if queries else None
+    if server is None and wanted and wanted[0].startswith(("http://", "https://")):
+        server, *wanted = wanted
+    if server is not None:
+        return RemoteSession(server, wanted, own, say)
     from mlflow import MlflowClient
 
-    wanted = [runs] if isinstance(runs, str) else list(runs)
-    found = find_runs(wanted, MlflowClient(tracking_uri=tracking_uri))
-    return Session(found, queries=Path(queries) if queries else None)
+    return Session(find_runs(wanted, MlflowClient(tracking_uri=tracking_uri)), queries=own)
 
 
 def query(
@@ -165,38 +163,3 @@ def query(
 def runs_named(parameters: Mapping[str, Value]) -> list[str]:
     """The runs that a question's parameters name."""
     return [str(value) for name, value in parameters.items() if name in RUN_PARAMETERS]
-
-
-def compute_scores(recorded: Sequence[Recorded], **parameters: Value) -> pa.Table:
-    """Run queries/scores.sql over the epochs of these runs."""
-    splits = [one.files[split] for one in recorded for split in one.splits]
-    if not splits:
-        return schema.SCORES.empty_table()
-    return score(splits, schema.DYNAMICS, **parameters).cast(schema.SCORES)
-
-
-def _written_scores(run: StoredRun) -> list[Path]:
-    """The scores of a run, if it has them for every split and whole; else nothing, and they are made anew."""
-    paths = run.files(layout.SCORES)
-    if {path.stem for path in paths} != set(run.splits()) or not all(parquet.is_whole(path) for path in paths):
-        return []
-    for path in paths:
-        schema.stamp_of(parquet.read_schema(path), str(path))
-    return paths
-
-
-def _recorded(run: StoredRun, say: Callable[[str], None]) -> Recorded:
-    recorded = run.recorded()
-    for told in recorded.left_out:
-        say(f"run {run.run_id[:8]}: {told}, so it is left out.")
-    if not recorded.files:
-        raise StoreError(
-            f"run {run.run_id[:8]} has no per-sample dynamics (found: {run.found()}). Train it with "
-            "`mlflow run . -e cifar10`, or record your own loop with actionflow.Recorder."
-        )
-    if recorded.missing:
-        raise StoreError(
-            f"run {run.run_id[:8]} lacks {', '.join(recorded.missing)}: its sums would be too small. Restore the files "
-            "from a backup, or train it again."
-        )
-    return recorded

@@ -16,6 +16,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 # One thread a worker: the workers of pytest-xdist share the cores. It also makes sums the same wherever tests run.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# Keras looks once, when it is imported.
+os.environ["KERAS_BACKEND"] = "torch"
 # Servers that are gone are given up on soon.
 os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 os.environ["MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR"] = "1"
@@ -95,22 +97,40 @@ def _in_use(store, patch):
 
 
 def train(**parameters):
-    """Train in this process, as `python -m projects.vision` does; return the run's id."""
+    """Train on pictures in this process, as `python -m projects.vision` does; return the run's id."""
+    from actionflow.tracking import VisionRun
+    from projects import vision
+
+    return _train(vision, VisionRun, parameters)
+
+
+def train_text(**parameters):
+    """Train on texts in this process, as `python -m projects.text` does; return the run's id."""
+    from actionflow.tracking.text_run import TextRun
+    from projects import text
+
+    return _train(text, TextRun, parameters)
+
+
+def _train(project, kind, parameters):
     import mlflow
 
     from actionflow.tracking import launch
-    from projects import vision
 
     seen = []
 
     def noting(run):
         seen.append(run.run_id)
-        vision.train(run)
+        project.train(run)
 
-    words = [word for name, value in parameters.items() for word in (f"--{name}", str(value))]
-    launch(noting, words)
+    launch(noting, kind, words_of(parameters))
     assert mlflow.active_run() is None
     return seen[0]
+
+
+def words_of(parameters):
+    """Parameters as a command line has them."""
+    return [word for name, value in parameters.items() for word in (f"--{name}", str(value))]
 
 
 SMALL = {"limit": 160, "epochs": 3}
@@ -119,12 +139,11 @@ SMALL = {"limit": 160, "epochs": 3}
 class Training:
     """A training in a process of its own, watched from outside."""
 
-    def __init__(self, store, **parameters):
-        words = [word for name, value in parameters.items() for word in (f"--{name}", str(value))]
+    def __init__(self, store, project="vision", **parameters):
         self.store = store
         self.older = set((store.folder / "artifacts").glob("*"))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "projects.vision", *words],
+            [sys.executable, "-m", f"projects.{project}", *words_of(parameters)],
             cwd=PROJECT,
             env=store.outside(),
             stderr=subprocess.PIPE,

@@ -303,6 +303,7 @@ def test_runs_on_a_server_are_compared_and_logged_there(store):
         run = client.get_run(shown.stderr.partition("Logged as run ")[2].split()[0])
         assert {info.path for info in client.list_artifacts(run.info.run_id)} == {
             "agreement.json",
+            "comparison_report.html",
             "quantile_correlation.json",
             "quantile_correlation.png",
         }

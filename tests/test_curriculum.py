@@ -12,7 +12,7 @@ import actionflow
 from actionflow.errors import ActionFlowError, DataError
 from actionflow.training.curriculum import Curriculum
 from actionflow.training.data import Samples
-from actionflow.training.settings import Settings
+from actionflow.training.settings import VisionSettings
 
 TINY = {"limit": 160, "epochs": 2}
 
@@ -24,7 +24,7 @@ def samples(count):
 
 def made(ids, stages, pacing="full", pacing_epochs=1):
     table = pa.table({"position": np.arange(len(ids)), "sample_id": ids, "score": np.zeros(len(ids)), "stage": stages})
-    settings = Settings(pacing=pacing, pacing_epochs=pacing_epochs)
+    settings = VisionSettings(pacing=pacing, pacing_epochs=pacing_epochs)
     return Curriculum.from_table(table, samples(10), settings)
 
 

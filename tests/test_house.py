@@ -13,24 +13,37 @@ from conftest import PROJECT
 import actionflow
 from actionflow.cli import cli
 from actionflow.training.data import dataset_names
-from actionflow.training.settings import Settings
+from actionflow.training.settings import TextSettings, VisionSettings
+from actionflow.training.texts import text_dataset_names
 
 ENTRY_POINTS = yaml.safe_load((PROJECT / "MLproject").read_text())["entry_points"]
-TRAININGS = {name: point for name, point in ENTRY_POINTS.items() if "python -m projects.vision" in point["command"]}
+
+
+def _trainings(project):
+    return {name: point for name, point in ENTRY_POINTS.items() if f"python -m projects.{project} " in point["command"]}
+
+
+VISION, TEXT = _trainings("vision"), _trainings("text")
 README = (PROJECT / "README.md").read_text()
 
 
 def test_every_data_set_is_an_entry_point_and_main_is_the_demo():
-    assert set(TRAININGS) == {"main", *dataset_names()}
-    defaults = {name: point["parameters"]["dataset"]["default"] for name, point in TRAININGS.items()}
-    assert defaults == {"main": "digits", **{name: name for name in dataset_names()}}
+    names = {"main": "digits", **{name: name for name in dataset_names()}}
+    assert {name: point["parameters"]["dataset"]["default"] for name, point in VISION.items()} == names
 
 
-@pytest.mark.parametrize("name", TRAININGS)
+def test_every_text_data_set_is_an_entry_point():
+    names = {name: name for name in text_dataset_names()}
+    assert {name: point["parameters"]["dataset"]["default"] for name, point in TEXT.items()} == names
+
+
+@pytest.mark.parametrize("name", [*VISION, *TEXT])
 def test_a_training_takes_every_setting_with_its_default(name):
-    parameters = {key: value["default"] for key, value in TRAININGS[name]["parameters"].items()}
-    expected = {field.name: field.default for field in fields(Settings)} | {"run_name": "", "resume": ""}
-    assert parameters == {**expected, "dataset": parameters["dataset"]}
+    kind = VisionSettings if name in VISION else TextSettings
+    parameters = {key: value["default"] for key, value in ENTRY_POINTS[name]["parameters"].items()}
+    expected = {field.name: field.default for field in fields(kind)} | {"run_name": "", "resume": ""}
+    expected |= {"dataset": parameters["dataset"]}
+    assert parameters == (expected | {"model": "t5-base"} if name == "samsum" else expected)
 
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)

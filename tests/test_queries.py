@@ -21,6 +21,7 @@ EMPTY = {
     "scores": schema.SCORES.empty_table(),
     "samples": schema.SAMPLES.empty_table(),
     "features": schema.features_schema(2).empty_table(),
+    "outputs": schema.OUTPUTS.empty_table(),
 }
 ALL_SCORES = [
     *("action", "action_mean", "action_variance", "last_loss", "entropy", "confidence", "variability"),
@@ -131,7 +132,8 @@ def test_all_questions_are_there():
         *("scores", "action_scores", "hardest", "easiest", "loss_curves", "class_difficulty", "confusion"),
         *("accuracy_by_score", "score_vs_score", "cartography", "aum", "forgetting", "el2n", "run_correlation"),
         *("quantile_correlation", "agreement_matrix", "disagreement", "stability", "label_suspects", "neighbours"),
-        *("curriculum", "runs"),
+        *("curriculum", "runs", "sample_curves", "descriptions", "extremes", "class_size_vs_action"),
+        *("action_entropy_correlation", "hard_words"),
     }
 
 

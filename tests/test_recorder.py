@@ -102,3 +102,13 @@ def test_a_run_that_recorded_nothing_says_what_it_holds(store):
         pytest.raises(StoreError, match=r"no per-sample .*found: notes\.txt"),
     ):
         session.query("hardest")
+
+
+def test_a_run_before_its_first_epoch_is_told_of_and_left_out(store, capsys):
+    run_id = recorded_run()
+    with mlflow.start_run(run_name="waiting"):
+        waiting = actionflow.Recorder()
+        with actionflow.connect() as session:
+            rows = session.sql("select distinct run_id from scores").to_pylist()
+    assert rows == [{"run_id": run_id}]
+    assert f"run {waiting.run_id[:8]} has recorded no epoch yet" in capsys.readouterr().err

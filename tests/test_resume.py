@@ -133,3 +133,15 @@ def test_other_data_are_refused_with_both_digests(store, tmp_path):
 def test_an_unknown_run_is_told_with_the_nearest(killed):
     with pytest.raises(SystemExit, match=r"no run is called kiled .*Did you mean killed"):
         train(resume="kiled")
+
+
+def test_a_run_that_is_told_to_end_says_so_and_can_be_resumed(store, unbroken):
+    training = Training(store, **LONG)
+    run_id = training.wait_for("dynamics/val/epoch-0001.parquet")
+    training.process.terminate()
+    code, said = training.end()
+    assert code == 130
+    assert f"go on with -P resume={run_id}" in said
+    assert store.client.get_run(run_id).info.status == "KILLED"
+    train(resume=run_id)
+    assert scores(store, run_id, "val").equals(unbroken["val"])

@@ -65,6 +65,13 @@ ASKED = [
     ("curriculum", {"run_id": "b", "split": "val", "order": "random", "balanced": 1, "fraction": 0.7, "stages": 2}),
     ("scores", {}),
     ("runs", {}),
+    ("score_vs_score", {"normalised": 1}),
+    ("sample_curves", {"run_id": "a"}),
+    ("descriptions", {"run_id": "b"}),
+    ("extremes", {"k": 3}),
+    ("class_size_vs_action", {}),
+    ("action_entropy_correlation", {"certain": 0.5}),
+    ("hard_words", {"least": 2}),
 ]
 
 
@@ -91,10 +98,13 @@ def views():
         ),
         "samples": table(
             schema.SAMPLES,
-            [{"sample_id": n, "label": int(c), "label_name": f"class {c}"} for n, c in enumerate(labels)],
+            [
+                {"sample_id": n, "label": int(c), "label_name": f"class {c}", "text": f"text {n}", "part": part}
+                for n, c in [*enumerate(labels), *((SAMPLES + n, n % CLASSES) for n in range(7))]
+                for part in ("test" if n < SAMPLES else "train",)
+            ],
             dataset="digits",
             digest="d1",
-            part="test",
         ),
         "features": pa.Table.from_pylist(
             [
@@ -102,6 +112,20 @@ def views():
                 for n in range(SAMPLES)
             ],
             schema=schema.features_schema(3),
+        ),
+        "outputs": table(
+            schema.OUTPUTS,
+            [
+                {
+                    "sample_id": n,
+                    "predicted_text": f"said {n}" if n % 2 else None,
+                    "tokens": [f"word{draw.integers(6)}" for _ in range(4)],
+                    "token_losses": [math.nan, *draw.gamma(1.0, 1.0, 3)],
+                }
+                for n in range(SAMPLES)
+            ],
+            run_id="a",
+            split="val",
         ),
     }
     assert set(whole) == set(EMPTY)
@@ -187,8 +211,10 @@ def in_order(name, rows):
     """Rows that come in no order of their own are put into one."""
     if name == "curriculum":
         return sorted(rows, key=lambda row: row["position"])
-    unordered = name in ("score_vs_score", "cartography", "scores")
-    return sorted(rows, key=lambda row: (row["run_id"], row["split"], row["sample_id"])) if unordered else rows
+    if name in ("score_vs_score", "cartography", "scores", "sample_curves", "descriptions"):
+        places = [place for place in ("run_id", "split", "sample_id", "epoch") if place in rows[0]]
+        return sorted(rows, key=lambda row: [row[place] for place in places])
+    return rows
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from actionflow.cli.output import rows_out, write_rows
+from actionflow.cli.output import on_server, rows_out, write_rows
 from actionflow.errors import QueryError
 
 if TYPE_CHECKING:
     from actionflow.questions.files import Value
+    from actionflow.remote import RemoteSession
+    from actionflow.session import Session
 
 
 @click.command()
@@ -88,6 +91,7 @@ def scores(tracking_uri: str | None, names: tuple[str, ...], split: str, form: s
 @click.option("--list", "listed", is_flag=True, help="List the queries.")
 @click.option("--show", is_flag=True, help="Print the query's SQL instead of running it.")
 @click.option("--explain", is_flag=True, help="Print how DuckDB would answer instead.")
+@on_server
 @rows_out
 @click.pass_obj
 def query(
@@ -99,6 +103,7 @@ def query(
     listed: bool,
     show: bool,
     explain: bool,
+    server: str | None,
     form: str | None,
     output: str | None,
 ) -> None:
@@ -115,8 +120,10 @@ def query(
 
     own = Path(queries) if queries else None
     if listed or name is None:
-        for each in files.names(own):
-            click.echo(f"{each:24} {files.load(each, own).summary}")
+        known = files.names(own)
+        width = max(map(len, known))
+        for each in known:
+            click.echo(f"{each:{width}} {files.load(each, own).summary}")
         return
     asked = files.load(name, own)
     given = _parameters(parameters)
@@ -124,9 +131,7 @@ def query(
         click.echo(asked.sql)
         return
     asked.check(given)
-    from actionflow.session import connect, runs_named
-
-    with connect(names or runs_named(given), tracking_uri=tracking_uri, queries=own) as session:
+    with _opened(names, tracking_uri, server, own, given) as session:
         if explain:
             click.echo(session.explain(name, **given))
         else:
@@ -142,20 +147,46 @@ def query(
     metavar="RUN",
     help="Id, start of an id, name, experiment or MLflow filter; all when left out.",
 )
+@on_server
 @rows_out
 @click.pass_obj
-def sql(tracking_uri: str | None, text: str, names: tuple[str, ...], form: str | None, output: str | None) -> None:
-    """Ask in SQL, over the views runs, dynamics, samples, scores and features; - reads it from stdin.
+def sql(
+    tracking_uri: str | None,
+    text: str,
+    names: tuple[str, ...],
+    server: str | None,
+    form: str | None,
+    output: str | None,
+) -> None:
+    """Ask in SQL; - reads it from stdin.
+
+    The views are runs, dynamics, samples, scores, features, outputs, clusters, curricula and marks.
 
     Example:
 
     \b
         actionflow sql "select split, count(*) from scores group by split"
+        actionflow sql "select name from runs" --server http://127.0.0.1:5000
     """
-    from actionflow.session import connect
-
-    with connect(names, tracking_uri=tracking_uri) as session:
+    with _opened(names, tracking_uri, server) as session:
         write_rows(session.sql(sys.stdin.read() if text == "-" else text), form, output)
+
+
+def _opened(
+    names: tuple[str, ...],
+    tracking_uri: str | None,
+    server: str | None,
+    own: Path | None = None,
+    given: Mapping[str, Value] | None = None,
+) -> Session | RemoteSession:
+    """Whoever answers: a server, which knows itself which runs the parameters name, or the runs' own files."""
+    if server:
+        from actionflow.remote import RemoteSession
+
+        return RemoteSession(server, names, queries=own)
+    from actionflow.session import connect, runs_named
+
+    return connect(names or runs_named(given or {}), tracking_uri, own)
 
 
 def _ask(

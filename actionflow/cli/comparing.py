@@ -19,7 +19,7 @@ from actionflow.cli.output import rows_out
     metavar="above|below|within",
 )
 @click.option("--least", default=10, show_default=True, help="Fewer samples get no correlation.")
-@click.option("--log", "logged", is_flag=True, help="Write it into an MLflow run too: tables, figure, stepped curve.")
+@click.option("--log", "logged", is_flag=True, help="Write it into an MLflow run too: tables, figure, page, curve.")
 @rows_out
 @click.pass_obj
 def compare(

@@ -16,6 +16,12 @@ import click
 @click.option("--balanced", is_flag=True, help="Keep the classes' shares: order and cut each class by itself.")
 @click.option("--stages", default=1, show_default=True, help="Divide it into stages; only within one is shuffled.")
 @click.option("--seed", default=0, show_default=True, help="Decides the order of random, and of ties.")
+@click.option(
+    "--without-marked",
+    default="",
+    metavar="MARK,...",
+    help="Leave out samples that somebody marked so: mislabelled, ambiguous, unusable, fine.",
+)
 @click.option("--name", default="", help="The file's name; else it says what was chosen.")
 @click.pass_obj
 def curriculum(
@@ -28,6 +34,7 @@ def curriculum(
     balanced: bool,
     stages: int,
     seed: int,
+    without_marked: str,
     name: str,
 ) -> None:
     """Order the training samples of RUN by a score, for retraining; print the address of the order.
@@ -38,6 +45,7 @@ def curriculum(
 
     \b
         actionflow curriculum digits-seed-0 --order easy-first --fraction 0.5 --stages 4
+        actionflow curriculum digits-seed-0 --without-marked mislabelled,unusable
     """
     from actionflow.ordering import curriculum as make
 
@@ -52,6 +60,7 @@ def curriculum(
         seed=seed,
         name=name,
         tracking_uri=tracking_uri,
+        without_marked=without_marked,
     )
     click.echo(address)
     print(f"Train on it: mlflow run . -e <data set> -P curriculum={address} -P pacing=linear", file=sys.stderr)

@@ -20,6 +20,12 @@ def rows_out(verb: Verb) -> Verb:
     return click.option("--output", metavar="FILE", help="Write to a file; its ending says the format.")(verb)
 
 
+def on_server(verb: Verb) -> Verb:
+    """Let a verb ask a server in place of the runs' own store."""
+    told = "Let this `actionflow serve` answer; nothing is fetched but the rows."
+    return click.option("--server", metavar="URL", help=told)(verb)
+
+
 def write_rows(table: pa.Table, form: str | None, output: str | None) -> None:
     """Write a verb's rows where the person asked for them."""
     from actionflow.present import rows

@@ -29,12 +29,13 @@ class Progress:
         self._bar = bar
         return lambda sample_ids, _logits, _targets: _advance(bar, len(sample_ids))
 
-    def end_epoch(self, epoch: int, results: dict[str, tuple[float, float]]) -> None:
-        """A line for the epoch: loss and accuracy of each split."""
+    def end_epoch(self, epoch: int, results: dict[str, dict[str, float]]) -> None:
+        """A line for the epoch: each split with its figures."""
         self._close()
         self.epoch = epoch + 1
         told = "   ".join(
-            f"{split} loss {loss:.4f} accuracy {accuracy:.4f}" for split, (loss, accuracy) in results.items()
+            " ".join([split, *(f"{name} {value:.4f}" for name, value in figures.items())])
+            for split, figures in results.items()
         )
         self.say(f"epoch {epoch:>3} of at most {self.epochs}   {told}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from datetime import datetime
@@ -17,7 +18,8 @@ import pyarrow.parquet as pq
 from actionflow.errors import QueryError
 
 FORMATS = ("table", "csv", "json", "parquet")
-WIDEST = 60
+# The widest column where there is no terminal to fit, the narrowest where there is, and no text is longer than this.
+WIDEST, NARROWEST, LONGEST = 60, 16, 400
 RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 AsText = Callable[[pa.Table], str]
@@ -42,13 +44,30 @@ def write(table: pa.Table, form: str | None = None, output: str | None = None, a
 
 
 def text_table(table: pa.Table) -> str:
-    """Rows as a person reads them: numbers to the right, pictures as their size, long texts cut."""
+    """Rows as a person reads them: numbers to the right, pictures as their size, long texts cut to what has room."""
     columns = [[name, *(_cell(value) for value in table[name].to_pylist())] for name in table.column_names]
-    widths = [max(map(len, column)) for column in columns]
+    widths = _fitted([max(map(len, column)) for column in columns], shutil.get_terminal_size((0, 0)).columns)
+    columns = [[_cut(cell, width) for cell in column] for column, width in zip(columns, widths, strict=True)]
     right = [_is_number(field.type) for field in table.schema]
     lines = [_line(row, widths, right) for row in zip(*columns, strict=True)]
     rule = "  ".join("─" * width for width in widths)
     return "\n".join([lines[0], rule, *lines[1:]]) if lines else ""
+
+
+def _fitted(widths: list[int], room: int) -> list[int]:
+    """Widths that fit into the room of a terminal, the widest columns cut to one width; room 0 means no terminal.
+
+    >>> _fitted([4, 60, 50], 60)
+    [4, 26, 26]
+    """
+    widest = max(widths, default=0) if room else WIDEST
+    while room and sum(min(width, widest) + 2 for width in widths) - 2 > room and widest > NARROWEST:
+        widest -= 1
+    return [min(width, widest) for width in widths]
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _form_of(output: str | None) -> str:
@@ -95,10 +114,10 @@ def _cell(value: Any) -> str:
         return f"<{len(value):,} bytes>"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
-    text = str(value)
+    text = " ".join(str(value).split())  # a line break would end the row
     if RUN_ID.fullmatch(text):
         return text[:8]  # enough to tell runs apart, and to type
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return _cut(text, LONGEST)
 
 
 def _is_number(kind: pa.DataType) -> bool:

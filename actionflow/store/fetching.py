@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import mkdtemp
 
-import mlflow.artifacts
-from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from tqdm import tqdm
 
 from actionflow.errors import StoreError
@@ -26,38 +25,34 @@ AT_ONCE = 8
 WORTH_A_BAR = 8
 
 
-def fetch(client: MlflowClient, run_id: str, artifacts: Sequence[str]) -> list[Path]:
+def fetch(store: ArtifactRepository, run_id: str, artifacts: Sequence[str]) -> list[Path]:
     """Paths on this machine of a run's files; those not in the cache are fetched together."""
     absent = [artifact for artifact in artifacts if not (layout.cache(run_id) / artifact).exists()]
-    fetched = dict(zip(absent, _fetch_all(client, run_id, absent), strict=True))
+    fetched = dict(zip(absent, _fetch_all(store, run_id, absent), strict=True))
     return [fetched.get(artifact, layout.cache(run_id) / artifact) for artifact in artifacts]
 
 
-def fetch_anew(client: MlflowClient, run_id: str, artifact: str) -> Path:
+def fetch_anew(store: ArtifactRepository, run_id: str, artifact: str) -> Path:
     """A file that may have changed since it was last fetched, such as a checkpoint."""
-    return _fetch(client, run_id, artifact)
+    return _fetch(store, run_id, artifact)
 
 
-def _fetch_all(client: MlflowClient, run_id: str, artifacts: Sequence[str]) -> list[Path]:
+def _fetch_all(store: ArtifactRepository, run_id: str, artifacts: Sequence[str]) -> list[Path]:
     if not artifacts:
         return []
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        paths = threads.map(lambda artifact: _fetch(client, run_id, artifact), artifacts)
+        paths = threads.map(lambda artifact: _fetch(store, run_id, artifact), artifacts)
         silent = len(artifacts) < WORTH_A_BAR or None
         return list(tqdm(paths, f"fetching {run_id[:8]}", len(artifacts), leave=False, disable=silent, file=sys.stderr))
 
 
-def _fetch(client: MlflowClient, run_id: str, artifact: str) -> Path:
+def _fetch(store: ArtifactRepository, run_id: str, artifact: str) -> Path:
     """Into a folder of our own first, then into its place at once: others see the whole file or none."""
     target = layout.cache(run_id) / artifact
     target.parent.mkdir(parents=True, exist_ok=True)
     desk = mkdtemp(prefix=".fetching-", dir=target.parent)
     try:
-        got = Path(
-            mlflow.artifacts.download_artifacts(
-                run_id=run_id, artifact_path=artifact, dst_path=desk, tracking_uri=client.tracking_uri
-            )
-        )
+        got = Path(store.download_artifacts(artifact, desk))
         os.replace(got, target)
     except MlflowException as error:
         raise StoreError(f"cannot fetch {artifact} of run {run_id}: {parquet.first_line(error)}") from error

@@ -83,7 +83,7 @@ def _row(stored: StoredRun, experiments: dict[str, str]) -> dict[str, Any]:
         "model": data.tags.get(layout.TAG_MODEL),
         "seed": data.params.get("seed"),
         "epochs": data.metrics.get("epochs"),
-        "val_accuracy": data.metrics.get("best/val_accuracy"),
+        "val_accuracy": data.metrics.get("best/val_accuracy", data.metrics.get("last/val_accuracy")),
         "curriculum": data.tags.get(layout.TAG_CURRICULUM),
         "curriculum_run": data.tags.get(layout.TAG_CURRICULUM_RUN),
         "params": list(data.params.items()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -90,6 +90,13 @@ class Sender:
     def close(self) -> None:
         """Everything has arrived: leave no folder behind."""
         shutil.rmtree(layout.unsent(self.run_id), ignore_errors=True)
+
+    def leave(self) -> None:
+        """Leave no empty folder behind; what still waits to be sent, maybe by another writer, stays."""
+        folder = layout.unsent(self.run_id)
+        for each in [*sorted(folder.rglob("*"), reverse=True), folder]:
+            with suppress(OSError):
+                each.rmdir()
 
     def _now_or_held(self, send: Callable[[], None]) -> None:
         if self._held is None:
