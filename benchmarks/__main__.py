@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("recording_overhead", "epoch_file", "scores_query", "bf16", "opening", "asking")
+NAMES = (
+    *("recording_overhead", "epoch_file", "scores_query", "bf16", "opening", "asking", "curves", "serving"),
+    *("report", "huggingface"),
+)
 
 
 def main() -> None:

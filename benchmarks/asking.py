@@ -38,6 +38,8 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "forgetting": {},
     "label_suspects": {},
     "curriculum": {"run_id": "run-0"},
+    "extremes": {},
+    "class_size_vs_action": {},
 }
 
 
@@ -96,7 +98,7 @@ def write_scores(folder: Path, number: int, samples: int) -> Path:
 def opened(paths: list[Path]) -> Engine:
     engine = Engine()
     engine.view_files("scores", paths, schema.SCORES)
-    for name, empty in (("runs", schema.RUNS), ("samples", schema.SAMPLES)):
+    for name, empty in (("runs", schema.RUNS), ("samples", schema.SAMPLES), ("outputs", schema.OUTPUTS)):
         engine.view_table(name, empty.empty_table())
     return engine
 

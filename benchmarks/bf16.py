@@ -16,7 +16,7 @@ from measuring import Target, end, is_quick, show
 from actionflow.training.data import Samples
 from actionflow.training.loop import Trainer
 from actionflow.training.models import build_model
-from actionflow.training.settings import Settings
+from actionflow.training.settings import VisionSettings
 
 # What Linux calls the instructions.
 INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "svebf16")
@@ -24,7 +24,7 @@ INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "svebf16")
 
 def trainer(precision: str) -> Trainer:
     torch.manual_seed(0)
-    return Trainer(build_model("keras_cnn", 1, (28, 28), 10), Settings(device="cpu", precision=precision))
+    return Trainer(build_model("keras_cnn", 1, (28, 28), 10), VisionSettings(device="cpu", precision=precision))
 
 
 def throughput(one: Trainer, samples: Samples) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from actionflow.store.writing import conform
 from actionflow.training.data import Samples
 from actionflow.training.loop import Trainer
 from actionflow.training.models import build_model
-from actionflow.training.settings import Settings
+from actionflow.training.settings import VisionSettings
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Training:
     def __init__(self, train: Samples, val: Samples, folder: Path) -> None:
         self.train, self.val = train, val
         torch.manual_seed(0)
-        self.trainer = Trainer(build_model("keras_cnn", 1, (28, 28), 10), Settings(device="cpu"))
+        self.trainer = Trainer(build_model("keras_cnn", 1, (28, 28), 10), VisionSettings(device="cpu"))
         self.recording = Recording(folder)
 
     def plain(self) -> float:
