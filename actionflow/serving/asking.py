@@ -41,6 +41,8 @@ WORTH_KEEPING = ("dynamics", "scores")
 KEPT_RUNS, KEPT_SESSIONS = 4096, 16
 # Runs elsewhere are looked at again after this long, and open sessions made anew.
 SECONDS_ELSEWHERE, SECONDS_OF_A_SESSION = 10, 60
+# A browser asks for the pictures of a page right after the page.
+SECONDS_OF_A_PAGE = 10
 
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 
@@ -52,6 +54,7 @@ class Open:
     session: Session
     state: Hashable
     made: float = field(default_factory=time.monotonic)
+    looked_up: float = field(default_factory=time.monotonic)
     asking: Lock = field(default_factory=Lock)
 
 
@@ -118,6 +121,15 @@ class Desk:
         with kept.asking:
             yield kept.session
 
+    @contextmanager
+    def session_of_a_page(self, visitor: Visitor, run_id: str) -> Iterator[Session]:
+        """What a page has just opened, for the sixty pictures on it: MLflow is not asked sixty times who may see it."""
+        kept = self._open.get((visitor.name, run_id))
+        if kept is None or time.monotonic() - kept.looked_up > SECONDS_OF_A_PAGE:
+            kept = self._opened(visitor, self.runs(visitor, [run_id]))
+        with kept.asking:
+            yield kept.session
+
     def mark(self, visitor: Visitor, run: str, marks: Sequence[Mark], marked_by: str = "") -> pa.Table:
         """Write marks on samples of a run's data set; with auth on they carry the visitor's own name."""
         (marked,) = _only(run, self.runs(visitor, [run]))
@@ -176,6 +188,7 @@ class Desk:
             kept = self._open.get(key)
             if kept is None or kept.state != state or time.monotonic() - kept.made > SECONDS_OF_A_SESSION:
                 kept = self._open[key] = Open(Session(runs, logger.info, of_one=self._source), state)
+            kept.looked_up = time.monotonic()
             self._open.move_to_end(key)
             while len(self._open) > KEPT_SESSIONS:
                 self._open.popitem(last=False)

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 from actionflow.errors import StoreError
 from actionflow.serving.opening import (
     cells,
+    check_id,
     chosen_split,
     class_names,
     digest_of,
@@ -73,7 +74,9 @@ def _wall(session: Session, run: StoredRun, request: Request) -> dict[str, Any]:
 @router.get("/{run_id}/pictures/{digest}/{sample_id}.png")
 def picture(run_id: str, digest: str, sample_id: int, desk: TheDesk, visitor: TheVisitor) -> Response:
     """The picture of a sample, for whoever may read the run."""
-    with open_run(desk, visitor, run_id) as (session, stored):
+    check_id(run_id)
+    with desk.session_of_a_page(visitor, run_id) as session:
+        stored = session.runs[0]
         found = picture_of(session, digest, sample_id) if digest == digest_of(stored) else None
     if found is None:
         raise StoreError(f"there is no picture of sample {sample_id} in run {stored.name}.")
