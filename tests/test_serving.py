@@ -407,6 +407,8 @@ def test_a_curriculum_leaves_marked_samples_out(server, runs):
         ({"mark": "fine", "right_label": 1}, "only a mislabelled sample has a right label"),
         ({"mark": "fine", "note": "x" * 3000}, "a note has at most 2000 characters"),
         ({"mark": "fine", "sample_id": -1}, "cannot be meant"),
+        ({"mark": "fine", "sample_id": 3}, "run first has no sample 3, only 3 from 0 to 2 in val: `actionflow scores "),
+        ({"mark": "mislabelled", "right_label": 2}, "run first has no class 2. Give a right_label of 0, 1."),
         ({"mark": "fine", "sample_id": "x"}, "marks.0.sample_id: Input should be a valid integer"),
         ({}, "marks.0.mark: Field required"),
     ],
@@ -415,6 +417,28 @@ def test_a_mark_that_cannot_be_meant_is_refused(server, runs, sample, said):
     told = post(server, "marks", {"run": runs["first"], "marks": [{"sample_id": 0, **sample}]})
     assert told.status_code == 400
     assert said in told.json()["error"]
+
+
+def test_one_sample_that_is_not_there_keeps_all_marks_from_being_written(server, runs):
+    marks = [{"sample_id": each, "mark": "fine"} for each in (0, *range(100, 130))]
+    told = post(server, "marks", {"run": runs["first"], "marks": marks, "marked_by": "half"})
+    assert told.status_code == 400
+    assert "has no sample 100, 101, " in told.json()["error"]
+    assert "119 and 10 more, only" in told.json()["error"]
+    assert "half" not in get(server, "marks", params={"history": "true"}).text
+
+
+def test_a_run_without_classes_has_no_right_label(server, runs):
+    with mlflow.start_run(run_name="unlabelled") as run, actionflow.Recorder() as recorder:
+        recorder.add_signals([0, 1], {"loss": [1.0, 2.0]})
+        recorder.end_epoch()
+    runs["unlabelled"] = run.info.run_id
+    told = marked(server, "unlabelled", 0, "mislabelled", "ann", right_label=0)
+    assert (told.status_code, told.json()["error"]) == (
+        400,
+        "run unlabelled has no classes, so its samples have no right label: leave right_label out.",
+    )
+    assert rows(marked(server, "unlabelled", 0, "mislabelled", "ann"))[0]["right_label"] is None
 
 
 @pytest.fixture(scope="module")
