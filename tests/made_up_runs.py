@@ -5,7 +5,9 @@ import numpy as np
 import pyarrow as pa
 
 import actionflow
+from actionflow.store import layout
 from actionflow.store.datasets import dataset_run, samples_table
+from actionflow.store.writing import RunWriter
 
 HOSTILE = "</script><script>alert('x')</script><img src=x onerror=alert(1)>{{ 7 * 7 }} \"q\" 'q' &amp;"
 
@@ -35,3 +37,34 @@ def hostile_run(store):
     tags = keep(store, "hostile", {**columns, "text": [HOSTILE, "plain", HOSTILE + " again"]})
     losses = [[2.0, 2.0], [1.0, 0.5], [0.5, 0.25]]
     return record(HOSTILE, losses, [0, 1, 0], [1, 1, 0], tags)
+
+
+def three_samples(name, hardest=2):
+    """A run of three samples, one of which is hard."""
+    logits = [[4.0, 0.0], [3.5, 0.0], [3.0, 0.0]]
+    logits[hardest] = [0.0, 1.0]
+    with mlflow.start_run(run_name=name) as run, actionflow.Recorder() as recorder:
+        for _ in range(2):
+            recorder.add([0, 1, 2], logits, [0, 0, 0])
+            recorder.end_epoch()
+    return run.info.run_id
+
+
+def with_pictures(name, client):
+    """A run with all that a training on pictures leaves behind, of sixteen samples in each split."""
+    draw = np.random.default_rng(0)
+    with mlflow.start_run(run_name=name) as run, actionflow.Recorder() as recorder:
+        for _ in range(2):
+            for split, first in (("train", 0), ("val", 16)):
+                ids, labels = np.arange(first, first + 16), np.arange(16) % 4
+                recorder.add(ids, draw.normal(0, 1, (16, 4)).astype(np.float32), labels, split=split)
+            recorder.end_epoch()
+    writer = RunWriter(run.info.run_id, client)
+    writer.log_features("val", np.arange(16, 32), draw.normal(0, 1, (16, 8)).astype(np.float32))
+    writer.sender.close()
+    samples = {"sample_id": pa.array(range(32)), "image": pa.array([b"picture"] * 32), "label": pa.array([0] * 32)}
+    part = samples_table("made up", "digest-1", "train", samples, {})
+    pictures = dataset_run(client, run.info.experiment_id, "made up", "digest-1", lambda: {"train": part})
+    client.set_tag(run.info.run_id, layout.TAG_DIGEST, "digest-1")
+    client.set_tag(run.info.run_id, layout.TAG_DATASET_RUN, pictures)
+    return run.info.run_id

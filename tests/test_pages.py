@@ -4,22 +4,16 @@ import html
 import io
 import re
 
-import mlflow
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import requests
 from conftest import SMALL, train
-from fastapi import FastAPI
-from fastapi.testclient import TestClient
 from made_up_runs import HOSTILE, hostile_run, record
-from mlflow.server.constants import ARTIFACTS_DESTINATION_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
 from servers import Server
 
 import actionflow
-from actionflow.serving.app import _with_ours
 from actionflow.serving.drawing import bar_chart, line_chart, loss_curve, scatter
-from actionflow.serving.visitors import Visitor, visitor_of
 
 SERVE = ("-m", "actionflow.cli", "serve")
 CLASSES = 1000
@@ -375,32 +369,6 @@ def test_a_mark_is_seen_on_sample_and_wall_and_can_be_left_out(server, get, runs
 def test_a_choice_that_cannot_be_meant_is_told(get, runs):
     assert "fraction must be" in alert(get(f"/runs/{runs['a']}/curriculum", fraction=7))
     assert "no split train" in alert(get(f"/runs/{runs['numbers']}/curriculum"))
-
-
-# Who may see what.
-
-
-class Stranger(Visitor):
-    """Somebody who may read nothing."""
-
-    def may_read(self, experiment_id):
-        return False
-
-
-def test_who_may_not_read_a_run_finds_no_page_of_it(runs, module_store, monkeypatch):
-    monkeypatch.setenv(BACKEND_STORE_URI_ENV_VAR, module_store.uri)
-    monkeypatch.setenv(ARTIFACTS_DESTINATION_ENV_VAR, str(module_store.folder / "artifacts"))
-    app = _with_ours(FastAPI(), auth=False)
-    app.dependency_overrides[visitor_of] = lambda: Stranger("stranger")
-    run = f"/actionflow/runs/{runs['a']}"
-    digest = mlflow.get_run(runs["a"]).data.tags["actionflow.dataset_digest"]
-    with TestClient(app) as client:
-        paths = [run, f"{run}/samples/val/1", f"{run}/curriculum", f"{run}/pictures/{digest}/1.png"]
-        paths += [f"/actionflow/compare?runs={runs['a']},{runs['b']}"]
-        assert [client.get(path).status_code for path in paths] == [404] * len(paths)
-        assert runs["a"] not in client.get("/actionflow/").text
-        assert "0 rows" in client.get("/actionflow/sql", params={"sql": "select * from scores"}).text
-    app.state.actionflow_desk.close()
 
 
 # Drawing.

@@ -1,101 +1,35 @@
-"""A real server with ActionFlow inside: MLflow as it was, questions over HTTP, marks, and who may see what."""
+"""A real server with ActionFlow inside: MLflow as it was, questions over HTTP, and marks."""
 
 import io
 import json
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import requests
 from conftest import PROJECT
-from mlflow.server import get_app_client
+from made_up_runs import three_samples, with_pictures
 from servers import Server
 
 import actionflow
 from actionflow.errors import ActionFlowError, QueryError, StoreError
-from actionflow.store import layout
-from actionflow.store.datasets import dataset_run, samples_table
-from actionflow.store.writing import RunWriter
 
 SERVE = ("-m", "actionflow.cli", "serve")
-WITH_AUTH = ("-m", "mlflow", "server", "--app-name", "actionflow-auth")
 API = "/ajax-api/actionflow"
-ADMIN, READER = ("admin", "password-of-the-admin"), ("reader", "password-of-the-reader")
 NAUGHTY = "<script>alert('name')</script>"
 
 
-def record(name, hardest=2):
-    """A run of three samples, one of which is hard."""
-    logits = [[4.0, 0.0], [3.5, 0.0], [3.0, 0.0]]
-    logits[hardest] = [0.0, 1.0]
-    with mlflow.start_run(run_name=name) as run, actionflow.Recorder() as recorder:
-        for _ in range(2):
-            recorder.add([0, 1, 2], logits, [0, 0, 0])
-            recorder.end_epoch()
-    return run.info.run_id
-
-
-def record_with_pictures(name, client):
-    """A run with all that a training on pictures leaves behind, of sixteen samples in each split."""
-    draw = np.random.default_rng(0)
-    with mlflow.start_run(run_name=name) as run, actionflow.Recorder() as recorder:
-        for _ in range(2):
-            for split, first in (("train", 0), ("val", 16)):
-                ids, labels = np.arange(first, first + 16), np.arange(16) % 4
-                recorder.add(ids, draw.normal(0, 1, (16, 4)).astype(np.float32), labels, split=split)
-            recorder.end_epoch()
-    writer = RunWriter(run.info.run_id, client)
-    writer.log_features("val", np.arange(16, 32), draw.normal(0, 1, (16, 8)).astype(np.float32))
-    writer.sender.close()
-    samples = {"sample_id": pa.array(range(32)), "image": pa.array([b"picture"] * 32), "label": pa.array([0] * 32)}
-    part = samples_table("made up", "digest-1", "train", samples, {})
-    pictures = dataset_run(client, run.info.experiment_id, "made up", "digest-1", lambda: {"train": part})
-    client.set_tag(run.info.run_id, layout.TAG_DIGEST, "digest-1")
-    client.set_tag(run.info.run_id, layout.TAG_DATASET_RUN, pictures)
-    return run.info.run_id
-
-
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory, empty_store):
-    """What `actionflow serve --auth` starts, a server that asks who it is; it is not started yet."""
-    folder = tmp_path_factory.mktemp("guarded")
-    environment = {
-        "MLFLOW_AUTH_CONFIG_PATH": str(auth_config(folder)),
-        "MLFLOW_AUTH_ADMIN_PASSWORD": ADMIN[1],
-        "MLFLOW_FLASK_SERVER_SECRET_KEY": "a key for tests",
-    }
-    shutil.copy(empty_store, folder / "mlflow.db")
-    served = Server(folder, WITH_AUTH, environment)
-    yield served
-    served.stop()
-
-
-def auth_config(folder):
-    path = folder / "auth.ini"
-    path.write_text(
-        "[mlflow]\ndefault_permission = NO_PERMISSIONS\nadmin_username = admin\n"
-        f"database_uri = sqlite:///{folder}/auth.db\n"
-        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
-        "auth_cache_ttl_seconds = 60\n"  # hashing a password for each of a recording's requests takes its time
-    )
-    return path
-
-
-@pytest.fixture(scope="module")
-def server(module_store, guarded):
+def server(module_store):
     """`actionflow serve`, which is `mlflow server --app-name actionflow`; its runs lie on the server, as in a team."""
     served = Server(module_store.folder, SERVE, {"SECRET_OF_THE_SERVER": "canary-9d2f"})
     try:
-        served.launch()
-        guarded.launch()  # both take their time; it is waited for when it is asked
-        served.wait()
+        served.start()
         yield served
     finally:
         served.stop()
@@ -109,8 +43,8 @@ def runs(server):
         patch.setenv("MLFLOW_EXPERIMENT_NAME", "served")
         mlflow.set_tracking_uri(server.uri)
         mlflow.set_experiment("served")
-        found = {"first": record("first"), NAUGHTY: record(NAUGHTY, 1)}
-        found["trained"] = record_with_pictures("trained", mlflow.MlflowClient(server.uri))
+        found = {"first": three_samples("first"), NAUGHTY: three_samples(NAUGHTY, 1)}
+        found["trained"] = with_pictures("trained", mlflow.MlflowClient(server.uri))
     return found
 
 
@@ -407,6 +341,8 @@ def test_a_curriculum_leaves_marked_samples_out(server, runs):
         ({"mark": "fine", "right_label": 1}, "only a mislabelled sample has a right label"),
         ({"mark": "fine", "note": "x" * 3000}, "a note has at most 2000 characters"),
         ({"mark": "fine", "sample_id": -1}, "cannot be meant"),
+        ({"mark": "fine", "sample_id": 3}, "run first has no sample 3, only 3 from 0 to 2 in val: `actionflow scores "),
+        ({"mark": "mislabelled", "right_label": 2}, "run first has no class 2. Give a right_label of 0, 1."),
         ({"mark": "fine", "sample_id": "x"}, "marks.0.sample_id: Input should be a valid integer"),
         ({}, "marks.0.mark: Field required"),
     ],
@@ -417,88 +353,23 @@ def test_a_mark_that_cannot_be_meant_is_refused(server, runs, sample, said):
     assert said in told.json()["error"]
 
 
-@pytest.fixture(scope="module")
-def guarded_runs(server, guarded):
-    """A run in each of two experiments; `reader` may read one of them."""
-    guarded.wait()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_USERNAME", ADMIN[0])
-        patch.setenv("MLFLOW_TRACKING_PASSWORD", ADMIN[1])
-        patch.setenv("MLFLOW_TRACKING_URI", guarded.uri)
-        patch.delenv("MLFLOW_EXPERIMENT_NAME")
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(guarded.uri)
-        experiments = {name: mlflow.set_experiment(name).experiment_id for name in ("hidden", "open")}
-        runs = {"open": record("open run")}
-        mlflow.set_experiment("hidden")
-        runs["hidden"] = record("hidden run")
-        people = get_app_client("basic-auth", guarded.uri)
-        people.create_user(*READER)
-        people.grant_user_permission(READER[0], "experiment", experiments["open"], "READ")
-        mlflow.set_tracking_uri(before)
-    return runs
+def test_one_sample_that_is_not_there_keeps_all_marks_from_being_written(server, runs):
+    marks = [{"sample_id": each, "mark": "fine"} for each in (0, *range(100, 130))]
+    told = post(server, "marks", {"run": runs["first"], "marks": marks, "marked_by": "half"})
+    assert told.status_code == 400
+    assert "has no sample 100, 101, " in told.json()["error"]
+    assert "119 and 10 more, only" in told.json()["error"]
+    assert "half" not in get(server, "marks", params={"history": "true"}).text
 
 
-@pytest.mark.parametrize("path", ["runs", "queries", "query/hardest", "marks"])
-def test_without_a_name_nothing_is_answered(guarded, guarded_runs, path):
-    for who in (None, ("reader", "wrong password")):
-        told = get(guarded, path, auth=who)
-        assert told.status_code == 401
-        assert told.headers["www-authenticate"].startswith("Basic")
-    assert requests.get(f"{guarded.uri}/actionflow/", timeout=10).status_code == 401
-    assert post(guarded, "sql", {"sql": "select 1"}).status_code == 401
-    assert post(guarded, "marks", {"run": "x", "marks": []}).status_code == 401
-
-
-def test_an_experiment_that_one_may_not_read_is_not_there(guarded, guarded_runs):
-    def names(who):
-        return {row["name"] for row in rows(post(guarded, "sql", {"sql": "select name from runs"}, auth=who))}
-
-    assert names(ADMIN) == {"open run", "hidden run"}
-    assert names(READER) == {"open run"}
-    for word in (guarded_runs["hidden"], guarded_runs["hidden"][:8], "hidden run", "hidden"):
-        told = post(guarded, "sql", {"sql": "select * from scores", "runs": [word]}, auth=READER)
-        assert told.status_code == 404
-        assert "hidden run" not in told.text.replace(word, "")
-    filtered = {"sql": "select * from runs", "runs": ["attributes.run_name like '%hidden%'"]}
-    assert post(guarded, "sql", filtered, auth=READER).status_code == 404
-    page = requests.get(f"{guarded.uri}/actionflow/", auth=READER, timeout=10)
-    assert ("open run" in page.text, "hidden run" in page.text) == (True, False)
-    assert get(guarded, "marks", params={"experiment": "hidden"}, auth=READER).status_code == 404
-
-
-def test_who_may_only_read_cannot_mark(guarded, guarded_runs):
-    content = {"run": guarded_runs["open"], "marks": [{"sample_id": 0, "mark": "fine"}], "marked_by": "somebody else"}
-    told = post(guarded, "marks", content, auth=READER)
-    assert (told.status_code, told.json()["kind"]) == (403, "ForbiddenError")
-    assert rows(post(guarded, "marks", content, auth=ADMIN))[0]["marked_by"] == "admin"
-
-
-def test_python_logs_in_as_mlflow_clients_do(guarded, guarded_runs, monkeypatch):
-    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", READER[0])
-    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", READER[1])
-    assert actionflow.connect(guarded.uri).sql("select name from runs").to_pylist() == [{"name": "open run"}]
-    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME")
-    monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD")
-    with pytest.raises(ActionFlowError, match="set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"):
-        actionflow.connect(guarded.uri).sql("select 1")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--tracking-uri", "http://127.0.0.1:9", "serve"], "is a server already: name a store"),
-        (["serve", "--auth"], "needs a password to create the admin user"),
-    ],
-)
-def test_serve_says_what_it_lacks(tmp_path, words, said):
-    done = subprocess.run(
-        [sys.executable, "-m", "actionflow.cli", *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PATH": "", "PYTHONPATH": str(PROJECT), "MLFLOW_AUTH_CONFIG_PATH": str(auth_config(tmp_path))},
+def test_a_run_without_classes_has_no_right_label(server, runs):
+    with mlflow.start_run(run_name="unlabelled") as run, actionflow.Recorder() as recorder:
+        recorder.add_signals([0, 1], {"loss": [1.0, 2.0]})
+        recorder.end_epoch()
+    runs["unlabelled"] = run.info.run_id
+    told = marked(server, "unlabelled", 0, "mislabelled", "ann", right_label=0)
+    assert (told.status_code, told.json()["error"]) == (
+        400,
+        "run unlabelled has no classes, so its samples have no right label: leave right_label out.",
     )
-    assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
-    assert said in line
+    assert rows(marked(server, "unlabelled", 0, "mislabelled", "ann"))[0]["right_label"] is None

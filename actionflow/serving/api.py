@@ -131,13 +131,13 @@ def mark(marked: Marked, request: Request, desk: TheDesk, visitor: TheVisitor) -
 
 
 @router.get("/openapi.json", include_in_schema=False)
-def openapi(request: Request) -> JSONResponse:
+def openapi(visitor: TheVisitor) -> JSONResponse:
     """This API as OpenAPI describes it."""
     return JSONResponse(description())
 
 
 @router.get("/docs", include_in_schema=False)
-def docs(request: Request) -> HTMLResponse:
+def docs(request: Request, visitor: TheVisitor) -> HTMLResponse:
     """The same for people."""
     return page(request, "api.html", api=description())
 

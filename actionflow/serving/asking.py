@@ -22,6 +22,7 @@ import pyarrow as pa
 from mlflow.server.constants import ARTIFACTS_DESTINATION_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
 
 from actionflow.errors import QueryError, StoreError, nearest
+from actionflow.marking import check_marks
 from actionflow.questions import files
 from actionflow.questions.files import Value
 from actionflow.serving.answering import Question, View
@@ -136,6 +137,8 @@ class Desk:
         info, tags = marked.run.info, marked.run.data.tags
         if not visitor.may_write(info.experiment_id):
             raise ForbiddenError(f"{visitor.name} may look at run {marked.name} but not mark its samples.")
+        with self.session(visitor, [marked.run_id]) as session:
+            check_marks(session, marked, marks)
         digest = tags.get(layout.TAG_DIGEST, "")
         who = visitor.name or marked_by or "anybody"
         rows = add_marks(self.client(visitor), info.experiment_id, digest, marks, who)
