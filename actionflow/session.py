@@ -125,7 +125,7 @@ def connect(
     queries: str | Path | None = None,
     server: str | None = None,
 ) -> Session | RemoteSession:
-    """Open the views over runs: ids, starts of ids, names, an experiment, an MLflow filter; all when none is named.
+    """Open the views over runs: ids, starts of ids, names, an experiment, an MLflow filter, `a,b`; all when none is.
 
     `queries` is a folder with .sql files of one's own. `server` is the address of an `actionflow serve`, which then
     answers instead: nothing is fetched but the answer. Such an address in place of `runs` asks all of its runs.
@@ -158,6 +158,20 @@ def query(
     with connect(runs or runs_named(parameters), tracking_uri) as session:
         is_name = len(question.split()) == 1
         return session.query(question, **parameters) if is_name else session.sql(question, **parameters)
+
+
+def with_texts(session: Session, rows: pa.Table, most: int = 60) -> pa.Table:
+    """Rows of samples with how their texts begin as a last column; as they are when no run of them has texts."""
+    session.engine.view_table("asked", rows.append_column("place", pa.array(range(rows.num_rows), pa.int64())))
+    texts = session.sql(
+        """select place, left(max(text), $most) || case when length(max(text)) > $most then '…' else '' end as text
+        from asked
+        left join runs on asked.run_id = runs.run_id
+        left join samples on runs.dataset_digest = samples.digest and asked.sample_id = samples.sample_id
+        group by place order by place""",
+        most=most,
+    )["text"]
+    return rows.append_column("text", texts) if texts.null_count < len(texts) else rows
 
 
 def runs_named(parameters: Mapping[str, Value]) -> list[str]:

@@ -96,10 +96,21 @@ def test_runs_are_filtered_while_one_types_and_picked(page, runs):
     assert re.search(r"/actionflow/compare\?runs=\w+&runs=\w+", page.url)
 
 
-def test_mlflow_itself_opens_the_run_that_is_linked(page, runs):
-    go(page, "/")
-    page.locator("#runs tr", has=page.get_by_role("link", name="texts", exact=True)).locator("a.out").click()
-    page.wait_for_url(f"**/runs/{runs['texts']}*")
+def test_links_lead_to_mlflows_page_of_the_run_and_back(browser, server, runs):
+    # Not the fixture `page`: where no auth is on, MLflow's own pages ask for a user in vain, and say so.
+    context = browser.new_context(base_url=server.uri)
+    page = go(context.new_page(), "/")
+    row = page.locator("#runs tr", has=page.get_by_role("link", name="a", exact=True))
+    assert row.locator("a.out").get_attribute("href").endswith(f"/runs/{runs['a']}")
+    row.get_by_role("link", name="a", exact=True).click()
+    page.get_by_role("link", name="Run in MLflow").click()
+    page.wait_for_url(f"**/#/experiments/*/runs/{runs['a']}*")
+    assert page.wait_for_function(DECODED, arg="img[src*='action_histogram.png']")
+    with context.expect_page() as opened:
+        page.get_by_role("link", name="its pages").click()
+    opened.value.wait_for_selector("#wall .cell")
+    assert opened.value.url == f"{server.uri}/actionflow/runs/{runs['a']}"
+    context.close()
 
 
 def test_the_wall_grows_while_one_scrolls_and_every_picture_is_decoded(page, runs):

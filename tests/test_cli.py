@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 
+import made_up_runs
 import mlflow
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from conftest import PROJECT
+from made_up_runs import keep
 
 import actionflow
 from actionflow.errors import ActionFlowError
@@ -77,6 +79,35 @@ def test_sql_from_the_command_line_and_from_stdin(ask):
     asked = "select count(*) as n from dynamics"
     assert ask("sql", asked, "--runs", "first").stdout.splitlines() == ['"n"', "6"]
     assert ask("sql", "-", "--runs", "first", stdin=asked).stdout.splitlines() == ['"n"', "6"]
+
+
+def test_several_runs_are_named_with_commas(ask, runs):
+    asked = "select name from runs order by name"
+    for words in (["--runs", "first,second"], ["--runs", f"{runs['first'][:8]}, second"], ["--runs", "second,first,"]):
+        assert ask("sql", asked, *words).stdout.split() == ['"name"', '"first"', '"second"'], words
+    both = "attributes.run_id in ('{first}','{second}')".format(**runs)
+    assert ask("sql", asked, "--runs", both).stdout.split() == ['"name"', '"first"', '"second"']
+    unknown = ask("hardest", "first,secnd")
+    assert unknown.stderr.startswith("Error: no run is called secnd in ")
+    assert "Did you mean second?" in unknown.stderr
+
+
+def test_a_name_with_a_comma_is_a_name(ask, runs):
+    record("first,second", [[4.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
+    assert ask("sql", "select name from runs", "--runs", "first,second").stdout.split("\n")[1] == '"first,second"'
+
+
+def test_the_hardest_texts_are_read(ask, module_store, runs):
+    texts = ["short", "a long one\n" + "x" * 100, None]
+    tags = keep(module_store, "words", {"sample_id": [0, 1, 2], "text": texts})
+    made_up_runs.record("texts", [[1.0], [3.0], [2.0]], [0, 0, 0], [0, 0, 0], tags)
+    shown = json.loads(ask("hardest", "texts", "--format", "json").stdout)
+    assert [row["text"] for row in shown] == ["a long one\n" + "x" * 49 + "…", None, "short"]
+    assert list(shown[0])[-1] == "text"
+    both = json.loads(ask("hardest", "first", "texts", "-k", "1", "--format", "json").stdout)
+    assert {row["run_id"] == runs["first"]: row["text"] is None for row in both} == {True: True, False: False}
+    assert "a long one xxx" in ask("hardest", "texts", "--format", "table").stdout
+    assert "text" not in json.loads(ask("hardest", "first", "--format", "json").stdout)[0]
 
 
 def test_a_query_takes_runs_by_name(ask):

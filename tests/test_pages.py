@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 from conftest import SMALL, train
-from made_up_runs import HOSTILE, hostile_run, record
+from made_up_runs import HOSTILE, hostile_run, keep, record
 from servers import Server
 
 import actionflow
@@ -31,12 +31,16 @@ def runs(module_store):
         "a": train(**SMALL, seed=0, run_name="a", record="both"),
         "b": train(**SMALL, seed=1, run_name="b", record="both"),
         "numbers": record("numbers", losses, range(CLASSES), range(CLASSES)),
+        "thousand": record("thousand", losses[::-1], range(CLASSES), range(CLASSES)),
         "hostile": hostile_run(module_store),
         "training": record("training", losses[:5], range(5), range(5)),
         "deleted": record("deleted", losses[:5], range(5), range(5)),
         "lacking": record("lacking", losses[:5], range(5), range(5)),
     }
     client = module_store.client
+    gone = keep(module_store, "gone", {"sample_id": range(5), "text": ["words"] * 5})
+    found["pictureless"] = record("pictureless", losses[:5], range(5), range(5), gone)
+    client.delete_run(gone["actionflow.dataset_run"])
     client.update_run(found["training"], status="RUNNING")
     client.delete_run(found["deleted"])
     (module_store.artifacts(found["lacking"]) / "actionflow/dynamics/val/epoch-0000.parquet").unlink()
@@ -131,6 +135,43 @@ def test_a_thousand_classes_are_a_long_list_and_no_trouble(get, runs):
     page = get(f"/runs/{runs['numbers']}", label=998)
     assert cells(page)[0] == [998]
     assert page.count("<option") > CLASSES
+    assert "Loss by epoch" in get(f"/runs/{runs['numbers']}/samples/val/998")
+    assert "overall" in get("/compare", runs=[runs["numbers"], runs["thousand"]])
+
+
+@pytest.mark.parametrize("name", ["numbers", "pictureless"])
+def test_a_run_without_pictures_and_texts_is_shown_as_numbers(get, runs, name):
+    """There never were any, or they were deleted."""
+    page = get(f"/runs/{runs[name]}")
+    ids, found = cells(page)
+    assert ids[:5] == [0, 1, 2, 3, 4]
+    assert "<img" not in page
+    assert '<span class="words figure">#0</span>' in found[0]["inside"]
+    assert "Nothing but numbers is kept of this sample" in get(f"/runs/{runs[name]}/samples/val/0")
+    assert "5 rows" in get("/sql", sql="select sample_id, action from scores limit 5", runs=runs[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("deleted", 404, "there is no run"),
+        ("begun", 404, "has no per-sample dynamics"),
+        ("lacking", 404, "lacks val/epoch-0000.parquet"),
+    ],
+)
+def test_what_cannot_be_asked_is_told_over_http_too(server, runs, name, status, said):
+    told = post(server, "sql", {"sql": "select * from dynamics", "runs": [runs[name]]})
+    assert (told.status_code, "\n" in told.json()["error"]) == (status, False)
+    assert said in told.json()["error"]
+    curriculum = post(server, "curricula", {"run": runs[name]})
+    assert 400 <= curriculum.status_code < 500
+
+
+def test_a_run_that_still_trains_can_be_marked_and_asked(server, runs):
+    mark = {"run": runs["training"], "marks": [{"sample_id": 4, "mark": "ambiguous"}]}
+    assert post(server, "marks", mark).status_code == 200
+    seen = post(server, "sql", {"sql": "select count(*) as n from scores", "runs": [runs["training"]]})
+    assert seen.json()["rows"] == [{"n": 5}]
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,8 @@ def test_texts_stand_on_the_page_with_what_was_asked_for_and_written(module_stor
 def test_the_note_tells_the_classes_and_what_to_type(module_store, digits):
     note = module_store.client.get_run(digits).data.tags[NOTE]
     assert "| class | samples | accuracy | mean action | median action |" in note
-    assert f"/get-artifact?path=action_histogram.png&run_uuid={digits}" in note
+    assert f"(get-artifact?path=action_histogram.png&run_uuid={digits})" in note
+    assert f"[its pages](actionflow/runs/{digits})" in note
     assert f"actionflow hardest {digits[:8]}" in note
     assert is_ours(note)
 

@@ -53,14 +53,17 @@ def hardest(
 ) -> None:
     """Show the samples that collected the most loss in each RUN.
 
-    Runs queries/hardest.sql.
+    Runs queries/hardest.sql, and shows how the texts of the samples begin, where they have any.
 
     Example:
 
     \b
         actionflow hardest digits-keras_cnn-seed0 -k 5
     """
-    _ask(tracking_uri, names, "hardest", {"k": k, "split": split}, form, output)
+    from actionflow.session import connect, with_texts
+
+    with connect(names, tracking_uri=tracking_uri) as session:
+        write_rows(with_texts(session, session.query("hardest", k=k, split=split)), form, output)
 
 
 @click.command()
@@ -145,7 +148,7 @@ def query(
     "names",
     multiple=True,
     metavar="RUN",
-    help="Id, start of an id, name, experiment or MLflow filter; all when left out.",
+    help="Id, start of an id, name, experiment or MLflow filter, or several: a,b; all when left out.",
 )
 @on_server
 @rows_out
@@ -187,20 +190,6 @@ def _opened(
     from actionflow.session import connect, runs_named
 
     return connect(names or runs_named(given or {}), tracking_uri, own)
-
-
-def _ask(
-    tracking_uri: str | None,
-    names: tuple[str, ...],
-    question: str,
-    parameters: dict[str, Value],
-    form: str | None,
-    output: str | None,
-) -> None:
-    from actionflow.session import connect
-
-    with connect(names, tracking_uri=tracking_uri) as session:
-        write_rows(session.query(question, **parameters), form, output)
 
 
 def _parameters(pairs: tuple[str, ...]) -> dict[str, Value]:

@@ -18,6 +18,8 @@ from actionflow.reporting.findings import Findings
 
 # MLflow keeps 8,000 characters of a tag.
 MOST_CLASSES, LONGEST_NAME = 25, 40
+# Where `actionflow serve` has the page of a run, seen from MLflow's own pages.
+PAGE = "actionflow/runs/{run_id}"
 MARK = re.compile(r"\n<!-- actionflow report (?P<digest>[0-9a-f]{16}) -->\s*$")
 # What Markdown, or HTML inside of it, would read as its own.
 SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|<>~$&:/\"'-]")
@@ -53,8 +55,10 @@ def note(run_id: str, about: str, split: str, found: Findings) -> str:
     parts = [
         about,
         class_table(found),
-        f"![How action is spread over the samples](/get-artifact?path=action_histogram.png&run_uuid={run_id})",
-        "`action_report.html` among the artifacts shows every sample. To go on:",
+        # Relative: MLflow's pages are all at one address, which need not be the server's root.
+        f"![How action is spread over the samples](get-artifact?path=action_histogram.png&run_uuid={run_id})",
+        f"`action_report.html` among the artifacts shows every sample. Where `actionflow serve` is the server, "
+        f"[its pages]({PAGE.format(run_id=run_id)}) show them with their curves, to be filtered and marked. To go on:",
         "\n".join(
             f"    {command}"
             for command in (

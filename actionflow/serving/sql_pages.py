@@ -58,7 +58,7 @@ class Asked:
     @classmethod
     def of(cls, address: Mapping[str, str]) -> Asked:
         """Read the address of the page."""
-        runs = tuple(word.strip() for word in address.get("runs", "").split(",") if word.strip())
+        runs = tuple(filter(None, [address.get("runs", "").strip()]))
         given = {name.removeprefix(GIVEN): text for name, text in address.items() if name.startswith(GIVEN)}
         return cls(address.get("sql", "").replace("\r\n", "\n"), runs, given)
 

@@ -1,4 +1,4 @@
-"""Finds runs by what people type: an id, the start of an id, a name, an experiment, or an MLflow filter."""
+"""Finds runs by what people type: an id, the start of an id, a name, an experiment, an MLflow filter, or a,b."""
 
 from __future__ import annotations
 
@@ -47,8 +47,15 @@ def _meant_by(word: str, client: MlflowClient) -> list[StoredRun]:
     return (
         _only(word, _by_name(client, experiments, word))
         or (_search(client, of_that_name, RECORDED) if of_that_name else [])
+        or [run for part in _parts(word) for run in _meant_by(part, client)]
         or _by_prefix(client, experiments, word)
     )
+
+
+def _parts(word: str) -> list[str]:
+    """The runs of a list such as `a,b`; nothing of a word that is one."""
+    parts = [part.strip() for part in word.split(",") if part.strip()]
+    return [] if parts == [word] else parts
 
 
 def all_experiments(client: MlflowClient) -> list[Experiment]:
