@@ -11,8 +11,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from actionflow.errors import DataError, QueryError
+from actionflow.serving.albums import samples_of
 from actionflow.serving.drawing import line_chart, scatter
-from actionflow.serving.opening import cells, check_id, class_names, digest_of, facts_of, number, samples_of
+from actionflow.serving.opening import cells, check_id, class_names, digest_of, facts_of, number
 from actionflow.serving.pages import PREFIX, PageRoute
 from actionflow.serving.routes import TheDesk, TheVisitor
 from actionflow.serving.templating import page

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from actionflow.errors import ActionFlowError
 from actionflow.ordering import Plan, plan
+from actionflow.serving.albums import samples_of
 from actionflow.serving.api import router as api
 from actionflow.serving.asking import Desk
 from actionflow.serving.opening import (
@@ -24,7 +25,6 @@ from actionflow.serving.opening import (
     facts_of,
     named,
     number,
-    samples_of,
     whole_number,
 )
 from actionflow.serving.pages import PREFIX, PageRoute

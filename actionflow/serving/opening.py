@@ -1,27 +1,22 @@
-"""What all pages of a run share: the run that an address names, and what its samples are."""
+"""What all pages of a run share: the run that an address names, and its samples as cells of a wall."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Any
 
 from actionflow.errors import StoreError
 from actionflow.questions.files import Value
+from actionflow.serving.albums import Sample
 from actionflow.serving.asking import Desk
+from actionflow.serving.remembering import once
 from actionflow.serving.visitors import Visitor
 from actionflow.session import Session
 from actionflow.store import layout
 from actionflow.store.finding import ID
 from actionflow.store.reading import StoredRun
 
-# Pictures that a page has just shown are asked for next; they are small and few.
-KEPT_PICTURES, LARGEST_KEPT, KEPT_SAMPLES = 2048, 16 * 1024, 20_000
-# Texts on a wall are read on the sample's own page.
-SHORT_TEXT = 280
 EVERY_SCORE = (
     "action",
     "action_mean",
@@ -35,43 +30,6 @@ EVERY_SCORE = (
     "forgetting",
     "el2n",
 )
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What a sample is, as far as its data set says: its class, its texts, whether there is a picture of it."""
-
-    sample_id: int
-    key: str | None = None
-    label_name: str | None = None
-    text: str | None = None
-    context: str | None = None
-    target_text: str | None = None
-    has_picture: bool = False
-
-
-T = TypeVar("T")
-
-
-class Lately(Generic[T]):
-    """What pages have lately shown of samples, by data set and sample: it never changes.
-
-    Each session has its own, for a session is of one visitor: what one may read is no answer to another.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[tuple[str, int], T] = OrderedDict()
-
-    def keep(self, digest: str, sample_id: int, thing: T) -> None:
-        """Have it ready for the next page, or for the browser, which will ask for a picture."""
-        self._kept[digest, sample_id] = thing
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
-
-    def get(self, digest: str, sample_id: int) -> T | None:
-        """The thing, if it is still here."""
-        return self._kept.get((digest, sample_id))
 
 
 @contextmanager
@@ -108,19 +66,6 @@ def facts_of(run: StoredRun) -> dict[str, Any]:
     }
 
 
-# What holds for a whole session, which is made anew whenever a file of its runs changes.
-_known: WeakKeyDictionary[Session, dict[Hashable, Any]] = WeakKeyDictionary()
-
-
-def once(session: Session, key: Hashable, ask: Callable[[], T]) -> T:
-    """The answer to a question that every page of a session asks; the caller has the session's lock."""
-    answers = _known.setdefault(session, {})
-    if key not in answers:
-        answers[key] = ask()
-    answer: T = answers[key]
-    return answer
-
-
 def splits_of(session: Session, run_id: str) -> list[dict[str, Any]]:
     """The splits of a run: how many samples and epochs each has, and which scores."""
     there = ", ".join(f"count({name}) > 0 as {name}" for name in EVERY_SCORE)
@@ -154,61 +99,6 @@ def _class_names(session: Session, digest: str) -> dict[int, str]:
         digest=digest,
     ).to_pylist()
     return {row["label"]: row["name"] for row in rows}
-
-
-def samples_of(
-    session: Session, digest: str, sample_ids: Iterable[int], longest: int = SHORT_TEXT
-) -> dict[int, Sample]:
-    """What these samples are, by id; their pictures are kept for the browser."""
-    wanted = [int(each) for each in sample_ids]
-    if longest != SHORT_TEXT:
-        return _ask_samples(session, digest, wanted, longest)
-    described: Lately[Sample] = once(session, "described", lambda: Lately(KEPT_SAMPLES))
-    known = {each: sample for each in wanted if (sample := described.get(digest, each)) is not None}
-    asked = _ask_samples(session, digest, [each for each in wanted if each not in known], longest)
-    for each, sample in asked.items():
-        described.keep(digest, each, sample)
-    return known | asked
-
-
-def _ask_samples(session: Session, digest: str, sample_ids: Sequence[int], longest: int) -> dict[int, Sample]:
-    # Numbers alone: nothing that anybody typed comes into this statement.
-    listed = ", ".join(map(str, sample_ids))
-    if not listed or not digest:
-        return {}
-    rows = session.sql(
-        f"""select sample_id, any_value(key) as key, any_value(label_name) as label_name,
-            any_value(left(text, $longest)) as text, any_value(left(context, $longest)) as context,
-            any_value(left(target_text, $longest)) as target_text, any_value(image) as image
-        from samples where digest = $digest and sample_id in ({listed}) group by sample_id""",
-        digest=digest,
-        longest=longest,
-    ).to_pylist()
-    return {row["sample_id"]: _sample(_pictures(session), digest, row) for row in rows}
-
-
-def _pictures(session: Session) -> Lately[bytes]:
-    return once(session, "pictures", lambda: Lately(KEPT_PICTURES))
-
-
-def _sample(pictures: Lately[bytes], digest: str, row: dict[str, Any]) -> Sample:
-    image = row.pop("image")
-    if image is not None and len(image) <= LARGEST_KEPT:
-        pictures.keep(digest, row["sample_id"], image)
-    return Sample(**row, has_picture=image is not None)
-
-
-def picture_of(session: Session, digest: str, sample_id: int) -> bytes | None:
-    """The stored picture of a sample."""
-    lately = _pictures(session).get(digest, sample_id)
-    if lately is not None:
-        return lately
-    rows = session.sql(
-        "select image from samples where digest = $digest and sample_id = $sample_id and image is not null limit 1",
-        digest=digest,
-        sample_id=sample_id,
-    ).to_pylist()
-    return bytes(rows[0]["image"]) if rows else None
 
 
 def whole_number(text: str, name: str, default: int | None = None) -> int | None:

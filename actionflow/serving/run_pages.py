@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from actionflow.errors import StoreError
+from actionflow.serving.albums import picture_of, samples_of
 from actionflow.serving.opening import (
     cells,
     check_id,
@@ -16,13 +17,11 @@ from actionflow.serving.opening import (
     digest_of,
     facts_of,
     marks_on,
-    once,
     open_run,
-    picture_of,
-    samples_of,
     splits_of,
 )
 from actionflow.serving.pages import PREFIX, PageRoute
+from actionflow.serving.remembering import once
 from actionflow.serving.routes import TheDesk, TheVisitor
 from actionflow.serving.templating import page
 from actionflow.serving.walls import PAGE, Wall, clusters_of, labels_of

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from actionflow.errors import ActionFlowError, StoreError
+from actionflow.serving.albums import Sample, samples_of
 from actionflow.serving.asking import Desk
 from actionflow.serving.drawing import loss_curve
 from actionflow.serving.opening import (
     EVERY_SCORE,
-    Sample,
     cells,
     class_names,
     digest_of,
@@ -21,7 +21,6 @@ from actionflow.serving.opening import (
     named,
     open_run,
     picture_address,
-    samples_of,
 )
 from actionflow.serving.pages import PREFIX, PageRoute
 from actionflow.serving.routes import TheDesk, TheVisitor

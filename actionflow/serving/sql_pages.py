@@ -16,10 +16,11 @@ from fastapi.responses import HTMLResponse, Response
 from actionflow.errors import ActionFlowError, QueryError, StoreError
 from actionflow.questions import files
 from actionflow.questions.files import Parameter, Value
+from actionflow.serving.albums import samples_of
 from actionflow.serving.asking import Desk, house_query
 from actionflow.serving.drawing import Chart, bar_chart, line_chart
 from actionflow.serving.forms import MEDIA_TYPES
-from actionflow.serving.opening import digest_of, picture_address, samples_of
+from actionflow.serving.opening import digest_of, picture_address
 from actionflow.serving.pages import PREFIX, PageRoute
 from actionflow.serving.routes import TheDesk, TheVisitor, status_of, without_places
 from actionflow.serving.templating import page

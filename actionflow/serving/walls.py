@@ -10,7 +10,8 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from actionflow.serving.opening import EVERY_SCORE, Asked, number, once, whole_number
+from actionflow.serving.opening import EVERY_SCORE, Asked, number, whole_number
+from actionflow.serving.remembering import once
 from actionflow.session import Session
 
 PAGE = 60
