@@ -5,7 +5,7 @@ BIN := .venv/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench readme clean
+.PHONY: help setup demo test check format bench readme pictures clean
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -13,7 +13,7 @@ help: ## say what can be made
 setup: .venv/ready ## build .venv and let `mlflow run` find it
 	@$(BIN)/python tools/link_environment.py
 
-.venv/ready: requirements.txt requirements-dev.txt constraints.txt pyproject.toml
+.venv/ready: requirements.txt requirements-dev.txt requirements-studies.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "ActionFlow needs Python 3.11 or newer, found $$($(PYTHON) --version): type make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,9 @@ bench: setup ## measure what recording costs (15 minutes)
 
 readme: setup ## paste what the README's commands print into it (30 minutes)
 	$(BIN)/python tools/readme_output.py
+
+pictures: setup ## walk the pages from `make demo` to a retraining, and take the README's pictures (2 minutes, needs Chromium)
+	$(BIN)/python tools/readme_pictures.py
 
 clean: ## remove .venv and caches; runs stay
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -7,14 +7,14 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, RunStatus, RunTag
+from mlflow.entities import Metric
+from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 from mlflow.utils.time import get_current_time_millis
 from tqdm import tqdm
 
@@ -25,7 +25,7 @@ from actionflow.session import Session, connect
 from actionflow.sources import check_recorded
 from actionflow.store import layout
 from actionflow.store.reading import StoredRun
-from actionflow.store.showing import told
+from actionflow.store.showing import introduce, kept_in_a_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,24 +110,13 @@ class Comparison:
         The run is a new one in the experiment of the first run, unless `run_id` names one that is open already.
         """
         client = MlflowClient(tracking_uri=self.tracking_uri)
-        # MLflow prints the run's address on standard output, which is for data.
-        with told(client, "comparison"), redirect_stdout(sys.stderr):
-            target = run_id or str(client.create_run(self.runs[0].experiment_id).info.run_id)
-            try:
-                self._write(client, target, name)
-            except BaseException:
-                client.set_terminated(target, RunStatus.to_string(RunStatus.FAILED))
-                raise
-            if run_id is None:
-                client.set_terminated(target)
+        with kept_in_a_run(client, "comparison", self.runs[0].experiment_id, run_id) as target:
+            self._write(client, target, name or short(" vs ".join(run.name for run in self.runs)))
         return target
 
     def _write(self, client: MlflowClient, run_id: str, name: str) -> None:
-        client.update_run(run_id, name=name or _short(" vs ".join(run.name for run in self.runs)))
-        known = client.get_run(run_id).data.params
         params = {"runs": ",".join(run.name for run in self.runs), **self.asked}
-        new = [Param(key, str(value)) for key, value in params.items() if key not in known]
-        client.log_batch(run_id, params=new, tags=self._tags())
+        introduce(client, run_id, name, params, self._tags())
         client.log_table(run_id, self.agreement.to_pydict(), "agreement.json")
         client.log_table(run_id, self.curve.to_pydict(), "quantile_correlation.json")
         # At the root: there MLflow's compare page finds pictures.
@@ -137,17 +126,20 @@ class Comparison:
         for start in range(0, len(metrics), METRICS_AT_ONCE):
             client.log_batch(run_id, metrics=metrics[start : start + METRICS_AT_ONCE])
 
-    def _tags(self) -> list[RunTag]:
-        first = self.runs[0]
-        tags = {
-            layout.TAG_KIND: KIND,
-            layout.TAG_DATASET: first.dataset,
-            layout.TAG_DIGEST: first.digest,
-            layout.TAG_COMPARED: ",".join(run.run_id for run in self.runs),
-            # Markdown: four spaces keep the table's columns.
-            "mlflow.note.content": "\n".join("    " + line for line in self.text(width=160).splitlines()),
-        }
-        return [RunTag(key, value) for key, value in tags.items() if value]
+    def _tags(self) -> dict[str, str | None]:
+        # Markdown: four spaces keep the table's columns.
+        note = "\n".join("    " + line for line in self.text(width=160).splitlines())
+        return {**tags_of(KIND, self.runs), MLFLOW_RUN_NOTE: note}
+
+
+def tags_of(kind: str, runs: Sequence[ComparedRun]) -> dict[str, str | None]:
+    """The tags of a run that keeps an answer about others."""
+    return {
+        layout.TAG_KIND: kind,
+        layout.TAG_DATASET: runs[0].dataset,
+        layout.TAG_DIGEST: runs[0].digest,
+        layout.TAG_COMPARED: ",".join(run.run_id for run in runs),
+    }
 
 
 def compare(
@@ -171,7 +163,7 @@ def compare(
     if not wanted:
         raise SettingsError("nothing to compare: no run is named. Type for instance `actionflow compare A B`.")
     with connect(wanted, tracking_uri=tracking_uri) as session:
-        compared = _named_runs(session.runs)
+        compared = named_runs(session.runs)
         check_recorded(session.runs)
         _check_runs(compared, session.runs, split)
         pairs = _progress(list(combinations(compared, 2)))
@@ -201,7 +193,7 @@ def metric_name(name_a: str, name_b: str) -> str:
     >>> metric_name("cnn, seed/0", "cnn-1")
     'quantile_correlation/cnn_ seed_0 vs cnn-1'
     """
-    return f"quantile_correlation/{_metric_words(name_a)} vs {_metric_words(name_b)}"
+    return f"quantile_correlation/{metric_words(name_a)} vs {metric_words(name_b)}"
 
 
 def _compare_pair(
@@ -230,10 +222,10 @@ def _with_names(table: pa.Table, a: ComparedRun, b: ComparedRun) -> pa.Table:
     return table
 
 
-def _named_runs(runs: Sequence[StoredRun]) -> tuple[ComparedRun, ...]:
+def named_runs(runs: Sequence[StoredRun]) -> tuple[ComparedRun, ...]:
     """A name that two runs share, or that is too long to read, is told with the start of the id."""
-    bearers = Counter(_metric_words(run.name) for run in runs)
-    return tuple(_named_run(run, alone=bearers[_metric_words(run.name)] == 1) for run in runs)
+    bearers = Counter(metric_words(run.name) for run in runs)
+    return tuple(_named_run(run, alone=bearers[metric_words(run.name)] == 1) for run in runs)
 
 
 def _named_run(run: StoredRun, alone: bool) -> ComparedRun:
@@ -241,7 +233,7 @@ def _named_run(run: StoredRun, alone: bool) -> ComparedRun:
     plain = alone and len(run.name) <= LONGEST_NAME
     return ComparedRun(
         run_id=run.run_id,
-        name=run.name if plain else f"{_short(run.name)} {run.run_id[:8]}",
+        name=run.name if plain else f"{short(run.name)} {run.run_id[:8]}",
         # Own loops have no tag of ours, but people log the parameter.
         model=tags.get(layout.TAG_MODEL) or run.run.data.params.get("model"),
         dataset=tags.get(layout.TAG_DATASET),
@@ -309,9 +301,11 @@ def _progress(pairs: list[tuple[ComparedRun, ComparedRun]]) -> tqdm[tuple[Compar
     return tqdm(pairs, "comparing", leave=False, disable=silent, file=sys.stderr)
 
 
-def _metric_words(name: str) -> str:
+def metric_words(name: str) -> str:
+    """A name in the characters that MLflow takes for a metric, and every file system for a file."""
     return NOT_IN_A_METRIC.sub("_", name)
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """As much of a name as a person reads."""
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"

@@ -15,7 +15,7 @@ raised, so that the command line, the page and Python say the same.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class ActionFlowError(Exception):
@@ -58,3 +58,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f"Did you mean {' or '.join(close)}?"
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return f"There are: {shown}."
+
+
+def either(names: Sequence[str]) -> str:
+    """Write names as a choice.
+
+    >>> either(["keras_cnn", "resnet_v2", "xception"]), either(["autoencoder"])
+    ('keras_cnn, resnet_v2 or xception', 'autoencoder')
+    """
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

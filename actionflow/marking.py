@@ -18,11 +18,14 @@ def check_marks(session: Session, run: StoredRun, marks: Sequence[Mark]) -> None
     _check_samples(session, run, {mark.sample_id for mark in marks})
     labels = {mark.right_label for mark in marks if mark.right_label is not None}
     if labels:
-        _check_labels(run, labels, classes_of(session, run.run_id))
+        _check_labels(run, labels, classes_of(session, run))
 
 
-def classes_of(session: Session, run_id: str) -> dict[int, str]:
-    """The classes of a run by number: those of its data set, and those that its samples had or were taken for."""
+def classes_of(session: Session, run: StoredRun) -> dict[int, str]:
+    """The classes of a run by number: those of its data set, and those that its samples had or were taken for.
+
+    That of its threshold samples is none.
+    """
     rows = session.sql(
         """with labels as (
             select label, null as label_name from scores where run_id = $run_id
@@ -31,9 +34,9 @@ def classes_of(session: Session, run_id: str) -> dict[int, str]:
             inner join runs on samples.digest = runs.dataset_digest where runs.run_id = $run_id
         )
         select label, max(label_name) as name from labels where label is not null group by label order by label""",
-        run_id=run_id,
+        run_id=run.run_id,
     ).to_pylist()
-    return {row["label"]: row["name"] or str(row["label"]) for row in rows}
+    return {row["label"]: row["name"] or str(row["label"]) for row in rows if row["label"] != run.threshold_class}
 
 
 def _check_samples(session: Session, run: StoredRun, wanted: Iterable[int]) -> None:

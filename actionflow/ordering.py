@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +13,11 @@ from actionflow.errors import QueryError, StoreError, nearest
 from actionflow.questions import files
 from actionflow.questions.files import Value
 from actionflow.session import Session, connect
-from actionflow.store import layout
+from actionflow.store import layout, parquet
 from actionflow.store.marks import MARKS
 from actionflow.store.reading import StoredRun
 from actionflow.store.writing import RunWriter
+from actionflow.training.settings import GRADIENT_SCORES, changed
 
 QUERY = "curriculum"
 PLAIN = {"fraction": 1.0, "drop_hardest": 0.0, "balanced": False, "stages": 1, "seed": 0}
@@ -58,12 +60,33 @@ class Plan:
     left_out: int
 
     def write(self) -> str:
-        """Write it into the run it came from; return its address."""
+        """Write it into the run it came from, unless it is there already; return its address."""
+        if _holds(self.source, self.name, self.table):
+            return f"runs:/{self.source.run_id}/{_artifact(self.name)}"
         _check_name(self.source, self.name)
         writer = RunWriter(self.source.run_id, self.source.client)
         address = writer.log_curriculum(self.name, self.table, **self.facts)
         writer.sender.close()
         return address
+
+    def command(self, address: str) -> str:
+        """What trains on it as the run was trained that it came from: only what is left out or comes later differs."""
+        stages = self.facts["parameters"]["stages"]
+        return retraining(self.source, {"curriculum": address, **({"pacing": "step"} if stages > 1 else {})})
+
+
+def retraining(source: StoredRun, chosen: dict[str, str]) -> str:
+    """The command that trains once more as `source` was trained, but for what is chosen."""
+    settings = source.description()["settings"] if source.has(layout.DESCRIPTION) else {}
+    known = source.entry_point if settings else "<data set>"
+    entry = source.run.data.tags.get("mlflow.project.entryPoint", known)
+    entry = known if settings and entry == "main" else entry
+    lessons = ("dataset", "curriculum", "pacing", "pacing_epochs")
+    kept = {name: value for name, value in changed(settings).items() if name not in (*lessons, *chosen)}
+    if settings and entry != settings["dataset"]:
+        kept["dataset"] = settings["dataset"]
+    words = [f"-P {shlex.quote(f'{name}={value}')}" for name, value in {**kept, **chosen}.items()]
+    return " ".join([f"mlflow run . -e {entry}", *words])
 
 
 def plan(
@@ -90,7 +113,6 @@ def plan(
     _check(order, fraction, drop_hardest, stages)
     (source,) = _only(session, run)
     marks = _marks(without_marked)
-    name = name or "-".join([_name(order, score, chosen), *(f"without-{mark}" for mark in marks)])
     _check_source(source)
     parameters: dict[str, Value] = {
         "run_id": source.run_id,
@@ -100,9 +122,12 @@ def plan(
         "balanced": int(balanced),
     }
     left_out = _leave_out(session, source, marks)
+    _check_gradients(session, source, score)
     table = session.query(QUERY, **parameters).sort_by("position")
     if not table.num_rows:
         raise QueryError(f"the curriculum would be empty: {source.name} has no training samples with a {score}.")
+    usual = "-".join([_name(order, score, chosen), *(f"without-{mark}" for mark in marks)])
+    name = name or _free(source, usual, table)
     facts = _facts(source, parameters) | ({"without_marked": marks, "left_out": left_out} if marks else {})
     return Plan(source, name, table, facts, left_out)
 
@@ -135,9 +160,43 @@ def _check_source(source: StoredRun) -> None:
         )
 
 
+def _check_gradients(session: Session, source: StoredRun, score: str) -> None:
+    """Refuse a score that only trainings have that were asked for it: no order would follow from it."""
+    asked = next((asked for asked, columns in GRADIENT_SCORES.items() if score in columns), None)
+    if (
+        asked
+        and not session.sql(f"select 1 from scores where split = 'train' and {score} is not null limit 1").num_rows
+    ):
+        raise QueryError(
+            f"run {source.name} has no {score} of its training samples: train it with -P gradients={asked}."
+        )
+
+
+def _free(source: StoredRun, usual: str, table: pa.Table) -> str:
+    """The usual name, with a number where other samples have taken it: people have marked more since."""
+    name, number = usual, 1
+    while source.has(_artifact(name)) and not _holds(source, name, table):
+        number += 1
+        name = f"{usual}-{number}"
+    return name
+
+
+def _holds(source: StoredRun, name: str, table: pa.Table) -> bool:
+    """Whether a curriculum of this name has the same samples in the same order and stages."""
+    if not source.has(_artifact(name)):
+        return False
+    columns = ["sample_id", "stage"]
+    there = parquet.read(source.local(_artifact(name)), columns)
+    return all(there[column].equals(table[column].cast(there[column].type)) for column in columns)
+
+
+def _artifact(name: str) -> str:
+    return f"{layout.CURRICULA}/{name}.parquet"
+
+
 def _check_name(source: StoredRun, name: str) -> None:
-    if source.has(f"{layout.CURRICULA}/{name}.parquet"):
-        raise StoreError(f"run {source.name} has a curriculum {name} already: choose another --name.")
+    if source.has(_artifact(name)):
+        raise StoreError(f"run {source.name} has another curriculum {name} already: choose another --name.")
     if not re.fullmatch(r"[\w.=-]+", name):
         raise QueryError(f"a curriculum's name has letters, digits, '-', '_' and '.', found {name!r}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from mlflow import MlflowClient
+from numpy.typing import NDArray
 
 from actionflow.capture import EpochRecorder, Signals
 from actionflow.capture.forgetting import LastSeen
@@ -18,6 +20,9 @@ from actionflow.session import compute_scores
 from actionflow.store import layout, parquet, schema
 from actionflow.store.reading import Recorded, StoredRun
 from actionflow.store.writing import RunWriter
+
+# From a split and the ids of its samples to further columns of their scores.
+MoreScores = Callable[[str, NDArray[np.int64]], Mapping[str, Any]]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -33,9 +38,15 @@ class Recorder:
 
     `sample_ids` are whole numbers that name a sample in every epoch and every run: its place in the data set's own
     order, not its place in a shuffled loader. Leaving the `with` block writes the scores.
+
+    `probabilities=True` keeps the probability of every class too, as the column `probabilities`: what an audit of the
+    labels and `--export cleanlab` are better for.
     """
 
-    def __init__(self, run_id: str | None = None, client: MlflowClient | None = None) -> None:
+    def __init__(
+        self, run_id: str | None = None, client: MlflowClient | None = None, probabilities: bool = False
+    ) -> None:
+        self.probabilities = probabilities
         self.run_id = run_id or _active_run_id()
         self.writer = RunWriter(self.run_id, client)
         self.epoch = 0
@@ -75,10 +86,21 @@ class Recorder:
         self.epoch += 1
         return tables
 
-    def finish(self) -> pa.Table:
-        """Write the scores of everything that was recorded, and return them."""
+    def finish(self, more: MoreScores | None = None) -> pa.Table:
+        """Write the scores of everything that was recorded, and return them.
+
+        `more` brings in columns of `scores` that no epoch's file has: it is given a split and the ids of its samples in
+        order, and returns the columns by name, a value for each.
+        """
         recorded = self._stored_run().recorded()
         scores = compute_scores([recorded])
+        if more is not None:
+            scores = pa.concat_tables(
+                [
+                    _with_columns(scores.filter(pc.equal(scores["split"], split)), split, more)
+                    for split in recorded.splits
+                ]
+            )
         for split in recorded.splits:
             self.writer.log_scores(split, scores.filter(pc.equal(scores["split"], split)))
         self.writer.sender.send_metrics({"epochs": self.epoch}, step=self.epoch)
@@ -103,11 +125,19 @@ class Recorder:
 
     def _recorder(self, split: str) -> EpochRecorder:
         if split not in self._open:
-            self._open[split] = EpochRecorder(split, self.epoch, self._last_seen.get(split))
+            self._open[split] = EpochRecorder(split, self.epoch, self._last_seen.get(split), self.probabilities)
         return self._open[split]
 
     def _stored_run(self) -> StoredRun:
         return StoredRun(self.writer.client.get_run(self.run_id), self.writer.client)
+
+
+def _with_columns(scores: pa.Table, split: str, more: MoreScores) -> pa.Table:
+    """The scores of one split with the columns that `more` has for it."""
+    for name, values in more(split, scores["sample_id"].to_numpy()).items():
+        place = scores.schema.get_field_index(name)
+        scores = scores.set_column(place, scores.schema.field(place), pa.array(values, scores.schema.field(place).type))
+    return scores
 
 
 def _active_run_id() -> str:

@@ -26,14 +26,26 @@ VIEWS: dict[str, pa.Schema] = {
     "runs": schema.RUNS,
     "dynamics": schema.DYNAMICS,
     "scores": schema.SCORES,
-    "features": schema.features_schema(1),
+    # Lists of any length, as DuckDB reads vectors from Parquet: runs may differ in it.
+    "features": schema.features_schema(-1),
+    "pixels": schema.pixels_schema(-1),
     "outputs": schema.OUTPUTS,
     "clusters": schema.CLUSTERS,
+    "audits": schema.AUDITS,
     "curricula": schema.CURRICULUM,
     "samples": schema.SAMPLES,
     "marks": schema.MARKS,
 }
-_FOLDERS = {"features": layout.FEATURES, "outputs": layout.OUTPUTS, "curricula": layout.CURRICULA}
+# Views of plain files, and the folder of each in a run; what may be written anew is fetched anew.
+_FOLDERS = {
+    "features": layout.FEATURES,
+    "pixels": layout.PIXELS,
+    "outputs": layout.OUTPUTS,
+    "clusters": layout.CLUSTERS,
+    "audits": layout.AUDITS,
+    "curricula": layout.CURRICULA,
+}
+_REWRITTEN = {"clusters", "audits"}
 
 
 class NothingRecordedError(StoreError):
@@ -89,9 +101,8 @@ def source_of_run(view: str, run: StoredRun, say: Say) -> Source:
         return _scores(run, say)
     if view == "samples":
         return Source(tuple(_sample_files(run, say)))
-    if view == "clusters":
-        return Source(tuple(run.files_now(layout.CLUSTERS)))
-    return Source(tuple(run.files(_FOLDERS[view])))
+    files = run.files_now if view in _REWRITTEN else run.files
+    return Source(tuple(files(_FOLDERS[view])))
 
 
 def compute_scores(recorded: Sequence[Recorded], **parameters: Value) -> pa.Table:
@@ -99,7 +110,7 @@ def compute_scores(recorded: Sequence[Recorded], **parameters: Value) -> pa.Tabl
     splits = [one.files[split] for one in recorded for split in one.splits]
     if not splits:
         return schema.SCORES.empty_table()
-    return score(splits, schema.DYNAMICS, **parameters).cast(schema.SCORES)
+    return schema.filled(score(splits, schema.DYNAMICS, **parameters), schema.SCORES)
 
 
 def whole_epochs(run: StoredRun, say: Say) -> Recorded:

@@ -43,9 +43,9 @@ def report(trials: list[Trial], baseline: str) -> pa.Table:
     return pa.Table.from_pylist([_row(kind, [each for each in trials if each.kind == kind], before) for kind in kinds])
 
 
-def verdicts(table: pa.Table, baseline: str) -> list[str]:
+def verdicts(table: pa.Table, baseline: str, called: str = "the baseline") -> list[str]:
     """The meaning of each row in words; no difference is called no difference."""
-    return [_verdict(row) for row in table.to_pylist() if row["kind"] != baseline]
+    return [_verdict(row, called) for row in table.to_pylist() if row["kind"] != baseline]
 
 
 def interval(values: list[float]) -> float | None:
@@ -78,9 +78,9 @@ def _row(kind: str, trials: list[Trial], before: dict[int, Trial]) -> dict[str, 
     }
 
 
-def _verdict(row: dict[str, float]) -> str:
+def _verdict(row: dict[str, float], called: str) -> str:
     margin = row["difference_plus_minus"]
-    told = f"{row['kind']}: {row['difference']:+.4f} test accuracy against the baseline"
+    told = f"{row['kind']}: {row['difference']:+.4f} test accuracy against {called}"
     if margin is None:
         return f"{told}; one seed says nothing about chance, type -P seeds=3 or more."
     if abs(row["difference"]) <= margin:

@@ -1,7 +1,8 @@
 """How long do the questions in queries/ take on a run of 1,281,167 samples, once the first has been asked?
 
 Every file that reads the scores of a single run is asked over the Parquet file that a run holds, as `actionflow query`
-does. quantile_correlation of two runs stands beside the loop that one would write with pandas and scipy.
+does. quantile_correlation of two runs stands beside the loop that one would write with pandas and scipy. neighbours is
+asked of as many samples as a validation set has, and of the features of a small and of a large network.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from actionflow.questions.engine import Engine
 from actionflow.store import parquet, schema
 
 ROUNDS = 5
+# Samples and the width of their features, and how long the neighbours of the five hardest may take in seconds.
+FEATURES = {(10_000, 128): 1.0, (60_000, 2_048): 15.0}
 CLASSES = 10
 QUANTILES = 20
 # Single-run files over `scores`, with what they need to be told.
@@ -52,6 +55,7 @@ def main() -> None:
         both = opened([one, two])
         curve = warm(both, "quantile_correlation", {"run_a": "run-0", "run_b": "run-1", "quantiles": QUANTILES})
         loop = median(seconds(lambda: with_pandas(one, two)) for _ in range(3))
+        near = {size: neighbours(Path(folder), *size) for size in list(FEATURES)[: 1 if quick else None]}
     show(
         f"Questions about a run of {samples:,} samples, warm",
         ["", "ms"],
@@ -62,9 +66,25 @@ def main() -> None:
         ["", "seconds"],
         [["quantile_correlation.sql", curve], ["pandas and scipy, a loop", loop]],
     )
+    show(
+        "The eight nearest of the five hardest",
+        ["samples", "features", "seconds"],
+        [[count, width, took] for (count, width), took in near.items()],
+    )
     targets = [Target(f"{name}, ms", 1000 * took, 150) for name, took in alone.items()]
     targets.append(Target("quantile_correlation, times faster than the loop", loop / curve, 4, at_least=True))
+    targets += [Target(f"neighbours of {size}, seconds", took, FEATURES[size]) for size, took in near.items()]
     end(targets, quick)
+
+
+def neighbours(folder: Path, samples: int, width: int) -> float:
+    engine = opened([write_scores(folder, 0, samples)])
+    values = np.random.default_rng(0).standard_normal(samples * width, np.float32)
+    columns = {"run_id": schema.constant("run-0", samples), "split": schema.constant("val", samples)}
+    columns |= {"sample_id": pa.array(range(samples)), "feature": pa.FixedSizeListArray.from_arrays(values, width)}
+    parquet.write(pa.table(columns).cast(schema.features_schema(width)), folder / "features.parquet")
+    engine.view_files("features", [folder / "features.parquet"], schema.features_schema(width))
+    return warm(engine, "neighbours", {"k": 8})
 
 
 def write_scores(folder: Path, number: int, samples: int) -> Path:

@@ -48,7 +48,7 @@ def decode(paths: list[Path]) -> float:
 
 
 def scores_sql(paths: list[Path]) -> float:
-    scores = score([paths], schema.DYNAMICS, el2n_epochs=EL2N_EPOCHS).cast(schema.SCORES)
+    scores = schema.filled(score([paths], schema.DYNAMICS, el2n_epochs=EL2N_EPOCHS), schema.SCORES)
     return float(scores["action"].to_numpy().sum())
 
 

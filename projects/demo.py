@@ -60,7 +60,8 @@ def summarise(runs: list[StoredRun]) -> None:
         f"\nPictures    {os.path.relpath(first.local('hardest.png'))}"
         f"\n            {os.path.relpath(first.local('action_histogram.png'))}"
         f"\nMore        source .venv/bin/activate, then: actionflow hardest {first.run_id[:8]} -k 20"
-        f"\nMLflow UI   .venv/bin/mlflow ui --host 127.0.0.1 --backend-store-uri {os.environ['MLFLOW_TRACKING_URI']}"
+        f"\nPages       .venv/bin/actionflow serve --backend-store-uri {os.environ['MLFLOW_TRACKING_URI']}"
+        "\n            then open http://127.0.0.1:5000/actionflow/ (MLflow's own pages are beside it)"
     )
 
 

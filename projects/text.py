@@ -41,7 +41,7 @@ def train(run: TextRun) -> None:
 
     # Hugging Face trains; the callback records what every sample does.
     trainer = make_trainer(language, task, encoded, settings, curriculum, run.checkpoints)
-    checkpoint = run.begin(dataset, splits, encoded, language)
+    checkpoint = run.begin(dataset, splits, encoded, language, task)
     callback = ActionCallback(
         trainer,
         record=run.recorded_splits,

@@ -4,7 +4,7 @@
 -- takes    $split   which split; val
 --          $score   which score; action
 --                   of action, action_mean, action_variance, last_loss, entropy, confidence, variability, correctness,
---                   aum, forgetting, el2n
+--                   aum, forgetting, el2n, vog, vog_early, vog_late, grand
 --          $bins    how many bins; 10
 -- returns  run_id, split, score, bin, samples, score_low, score_high, score_mean, accuracy
 --          one row per run and bin that has samples; bin 1 has the lowest scores
@@ -38,6 +38,10 @@ valued as (
             when 'aum' then aum
             when 'forgetting' then forgetting
             when 'el2n' then el2n
+            when 'vog' then vog
+            when 'vog_early' then vog_early
+            when 'vog_late' then vog_late
+            when 'grand' then grand
             else assert_true(false, concat('there is no score ', $score))
         end as double) as value
     from scores

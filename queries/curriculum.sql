@@ -5,7 +5,7 @@
 --          $split          which split; train
 --          $score          which score; action
 --                          of action, action_mean, action_variance, last_loss, entropy, confidence, variability,
---                          correctness, aum, forgetting, el2n
+--                          correctness, aum, forgetting, el2n, vog, vog_early, vog_late, grand
 --          $order          easy-first, hard-first or random; easy-first
 --          $fraction       the share of the samples to keep, from the start of the order; 1.0
 --          $drop_hardest   the share of the samples to leave out first, the hardest; 0.0
@@ -40,6 +40,10 @@ with scored as (
             when 'aum' then aum
             when 'forgetting' then forgetting
             when 'el2n' then el2n
+            when 'vog' then vog
+            when 'vog_early' then vog_early
+            when 'vog_late' then vog_late
+            when 'grand' then grand
             else assert_true(false, concat('there is no score ', $score))
         end as double) as score,
         case when cast($balanced as boolean) then coalesce(label, -1) else 0 end as class,

@@ -5,7 +5,7 @@
 --          $score_x      one score; action
 --          $score_y      the other; entropy
 --                        of action, action_mean, action_variance, last_loss, entropy, confidence, variability,
---                        correctness, aum, forgetting, el2n
+--                        correctness, aum, forgetting, el2n, vog, vog_early, vog_late, grand
 --          $normalised   1 to bring both to 0..1 within each run, 0 for the scores as they are; 0
 -- returns  run_id, split, sample_id, label, prediction, correct, x, y
 --          one row per run and sample, in no order of their own
@@ -33,6 +33,10 @@ with points as (
             when 'aum' then aum
             when 'forgetting' then forgetting
             when 'el2n' then el2n
+            when 'vog' then vog
+            when 'vog_early' then vog_early
+            when 'vog_late' then vog_late
+            when 'grand' then grand
             else assert_true(false, concat('there is no score ', $score_x))
         end as double) as x,
         cast(case $score_y
@@ -47,6 +51,10 @@ with points as (
             when 'aum' then aum
             when 'forgetting' then forgetting
             when 'el2n' then el2n
+            when 'vog' then vog
+            when 'vog_early' then vog_early
+            when 'vog_late' then vog_late
+            when 'grand' then grand
             else assert_true(false, concat('there is no score ', $score_y))
         end as double) as y
     from scores

@@ -16,6 +16,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 # One thread a worker: the workers of pytest-xdist share the cores. It also makes sums the same wherever tests run.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+# Words are wrapped at the width of the terminal: one width, whatever terminal runs the tests.
+os.environ["COLUMNS"] = "120"
 # Keras looks once, when it is imported.
 os.environ["KERAS_BACKEND"] = "torch"
 # Servers that are gone are given up on soon.
@@ -102,6 +104,14 @@ def train(**parameters):
     from projects import vision
 
     return _train(vision, VisionRun, parameters)
+
+
+def train_autoencoder(**parameters):
+    """Train an autoencoder in this process, as `python -m projects.autoencoder` does; return the run's id."""
+    from actionflow.tracking import AutoencoderRun
+    from projects import autoencoder
+
+    return _train(autoencoder, AutoencoderRun, parameters)
 
 
 def train_text(**parameters):

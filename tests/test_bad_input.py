@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import PROJECT, train
+from conftest import PROJECT, train, train_autoencoder
 from PIL import Image
 
 from actionflow.training.loop import Trainer
@@ -51,6 +51,24 @@ def test_a_mistake_is_one_line_and_the_run_is_marked_failed(store, mistake):
     for run in runs:
         assert not store.artifacts(run.info.run_id).exists()
         assert said.split(".*")[0][:20] in run.data.tags["actionflow.error"]
+
+
+MISTAKES_OF_AUTOENCODERS = {
+    "unknown data set": ({"dataset": "nothing"}, "no data set 'nothing'. There are: cifar10, digits, fashion_mnist"),
+    "another model": ({"model": "xception"}, "model must be autoencoder, found xception"),
+    "unknown pixels": ({"pixels": "all"}, "pixels must be val, both or none, found all"),
+    "a batch larger than the data": ({"limit": 8}, "batch_size 32 is larger than the data: there are 8"),
+    "pictures that are not there": ({"dataset": "images", "data_dir": "/nowhere"}, "/nowhere does not exist"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES_OF_AUTOENCODERS)
+def test_a_mistake_with_an_autoencoder_is_one_line_too(store, mistake):
+    parameters, said = MISTAKES_OF_AUTOENCODERS[mistake]
+    with pytest.raises(SystemExit, match=f"^Error: .*{said}") as told:
+        train_autoencoder(**parameters)
+    assert "\n" not in str(told.value)
+    assert not store.artifacts(failed_run(store).info.run_id).exists()
 
 
 def test_a_corrupt_picture_is_named(store, tmp_path):

@@ -6,7 +6,7 @@ import made_up_texts
 import pytest
 from browsers import CHROMIUM, FLAGS, needs_browser
 from conftest import SMALL, train, train_text
-from made_up_runs import HOSTILE, hostile_run
+from made_up_runs import HOSTILE, flipped_run, hostile_run, named_classes
 from servers import Server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -27,6 +27,7 @@ def runs(module_store, tmp_path_factory):
         "b": train(**SMALL, seed=1, run_name="b", record="both"),
         "texts": train_text(dataset="emotion", data_dir=corpora, model="tiny", epochs=2, run_name="texts"),
         "hostile": hostile_run(module_store),
+        "flipped": flipped_run("flipped", tags=named_classes(module_store)),
     }
 
 
@@ -254,6 +255,33 @@ def test_words_that_would_be_script_stay_words(page, runs):
     assert page.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0
 
 
+def test_the_suspects_of_an_audit_are_marked_by_keys(page, runs):
+    go(page, f"/runs/{runs['flipped']}")
+    page.get_by_role("link", name="Audit").click()
+    page.wait_for_selector("#queue")
+    page.get_by_label("Your name").fill("Ann")
+    page.keyboard.press("Enter")  # is no answer
+    page.locator("h1").click()
+    for key, marked in (("m", 1), ("a", 2), ("ArrowRight", 2), ("f", 3)):
+        before = page.url
+        page.wait_for_load_state("networkidle")  # until then nobody listens to keys
+        page.keyboard.press(key)
+        page.wait_for_url(lambda url, before=before: url != before)
+        assert f"{marked} marked" in page.locator("[role=status]").inner_text()
+    assert page.get_by_label("Your name").input_value() == "Ann"
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("o")
+    page.keyboard.type("class 3")
+    assert page.get_by_label("Right label").evaluate("each => each.selectedOptions[0].text").startswith("class")
+    assert "3 marked" in page.locator("[role=status]").inner_text()
+    before = page.url
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url != before)
+    assert "4 marked" in page.locator("[role=status]").inner_text()
+    page.goto(f"/actionflow/runs/{runs['flipped']}/audit")
+    assert page.locator("[role=status]").inner_text().strip().startswith("Suspect 3 of 60")
+
+
 def test_wall_and_tables_work_without_script(browser, server, runs):
     context = browser.new_context(base_url=server.uri, java_script_enabled=False)
     page = context.new_page()
@@ -267,4 +295,9 @@ def test_wall_and_tables_work_without_script(browser, server, runs):
     page.goto("/actionflow/sql")
     page.get_by_role("button", name="Ask").click()
     page.wait_for_selector(".rows tbody tr")
+    page.goto(f"/actionflow/runs/{runs['flipped']}/audit")
+    shown = page.locator("[name=sample_id]").get_attribute("value")
+    page.get_by_role("button", name="Ambiguous").click()
+    page.wait_for_url("**after=**")
+    assert page.locator("[name=sample_id]").get_attribute("value") != shown
     context.close()

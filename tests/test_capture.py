@@ -337,3 +337,28 @@ def test_classification_batches_and_bare_losses_do_not_mix():
     epoch_recorder.add([1], logits_of([1]), [0])
     with pytest.raises(RecordingError, match="every batch of an epoch needs the same signals"):
         epoch_recorder.add_signals([2], {"loss": [0.5]})
+
+
+# Probabilities
+
+
+def test_the_probability_of_every_class_is_kept_when_asked():
+    epoch_recorder = EpochRecorder("val", 0, probabilities=True)
+    epoch_recorder.add([5, 2], [[0.0, math.log(3.0)], [0.0, 0.0]], [1, 0])
+    table = epoch_recorder.table()
+    assert table.schema.field("probabilities").type == pa.list_(pa.float32(), 2)
+    assert table["probabilities"].to_pylist() == [[0.5, 0.5], pytest.approx([0.25, 0.75])]
+    assert table["confidence"].to_pylist() == pytest.approx([0.5, 0.75])
+
+
+def test_a_signal_of_ones_own_may_have_a_row_for_each_sample():
+    epoch_recorder = EpochRecorder("val", 0)
+    epoch_recorder.add_signals([2, 1], {"loss": [0.5, 0.5], "where": [[1.0, 2.0], [3.0, 4.0]]})
+    assert epoch_recorder.table()["where"].to_pylist() == [[3.0, 4.0], [1.0, 2.0]]
+
+
+def test_rows_of_another_length_than_before_are_told():
+    epoch_recorder = EpochRecorder("val", 0)
+    epoch_recorder.add_signals([1], {"loss": [0.5], "where": [[1.0, 2.0]]})
+    with pytest.raises(RecordingError, match=r"where of shape \[1, 3\] came after one of shape \[1, 2\]"):
+        epoch_recorder.add_signals([2], {"loss": [0.5], "where": [[1.0, 2.0, 3.0]]})

@@ -1,6 +1,7 @@
 """From scores to an order, from an order to a training, and the way back."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,8 @@ from conftest import PROJECT, train
 
 import actionflow
 from actionflow.errors import ActionFlowError, DataError
+from actionflow.ordering import plan
+from actionflow.store.marks import Mark, add_marks
 from actionflow.training.curriculum import Curriculum
 from actionflow.training.data import Samples
 from actionflow.training.settings import VisionSettings
@@ -186,6 +189,29 @@ def test_what_cannot_be_meant_is_refused(source, chosen, said):
         actionflow.curriculum("source", **chosen)
 
 
+def test_the_same_curriculum_is_written_once(source, half):
+    assert actionflow.curriculum("source", fraction=0.5, stages=4) == half
+
+
 def test_a_name_is_taken_once(source, half):
-    with pytest.raises(ActionFlowError, match=r"has a curriculum \S+ already"):
-        actionflow.curriculum("source", fraction=0.5, stages=4)
+    with pytest.raises(ActionFlowError, match=r"has another curriculum \S+ already"):
+        actionflow.curriculum("source", fraction=0.25, stages=4, name="easy-first-action-fraction0.5-stages4")
+
+
+def test_a_usual_name_gets_a_number_once_more_samples_are_marked(module_store, source):
+    rows = actionflow.query(
+        "select sample_id from scores where split = 'train' order by sample_id limit 2", runs=source
+    )
+    digest = module_store.client.get_run(source).data.tags["actionflow.dataset_digest"]
+    names = []
+    for sample_id in rows["sample_id"].to_pylist():
+        add_marks(module_store.client, module_store.experiment, digest, [Mark(sample_id, "unusable")], "ann")
+        names.append(Path(actionflow.curriculum("source", without_marked="unusable")).stem)
+    assert names == ["easy-first-action-without-unusable", "easy-first-action-without-unusable-2"]
+
+
+@pytest.mark.parametrize(("stages", "pacing"), [(1, ""), (4, " -P pacing=step")])
+def test_the_command_to_retrain_trains_as_the_source_was_trained(source, stages, pacing):
+    with actionflow.connect("source") as session:
+        made = plan(session, "source", stages=stages)
+    assert made.command("runs:/x") == f"mlflow run . -e digits -P epochs=2 -P limit=160 -P curriculum=runs:/x{pacing}"

@@ -13,7 +13,7 @@ from conftest import PROJECT
 import actionflow
 from actionflow.cli import cli
 from actionflow.training.data import dataset_names
-from actionflow.training.settings import TextSettings, VisionSettings
+from actionflow.training.settings import AutoencoderSettings, TextSettings, VisionSettings
 from actionflow.training.texts import text_dataset_names
 
 ENTRY_POINTS = yaml.safe_load((PROJECT / "MLproject").read_text())["entry_points"]
@@ -23,7 +23,9 @@ def _trainings(project):
     return {name: point for name, point in ENTRY_POINTS.items() if f"python -m projects.{project} " in point["command"]}
 
 
-VISION, TEXT = _trainings("vision"), _trainings("text")
+VISION, TEXT, AUTOENCODER = _trainings("vision"), _trainings("text"), _trainings("autoencoder")
+SETTINGS = {**dict.fromkeys(VISION, VisionSettings), **dict.fromkeys(TEXT, TextSettings)}
+SETTINGS |= dict.fromkeys(AUTOENCODER, AutoencoderSettings)
 README = (PROJECT / "README.md").read_text()
 
 
@@ -37,9 +39,13 @@ def test_every_text_data_set_is_an_entry_point():
     assert {name: point["parameters"]["dataset"]["default"] for name, point in TEXT.items()} == names
 
 
-@pytest.mark.parametrize("name", [*VISION, *TEXT])
+def test_an_autoencoder_has_one_entry_point_for_all_data_sets():
+    assert list(AUTOENCODER) == ["autoencoder"]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_training_takes_every_setting_with_its_default(name):
-    kind = VisionSettings if name in VISION else TextSettings
+    kind = SETTINGS[name]
     parameters = {key: value["default"] for key, value in ENTRY_POINTS[name]["parameters"].items()}
     expected = {field.name: field.default for field in fields(kind)} | {"run_name": "", "resume": ""}
     expected |= {"dataset": parameters["dataset"]}
@@ -92,7 +98,7 @@ def test_the_two_lists_of_requirements_are_one():
 
 def test_every_requirement_has_a_lower_bound_and_a_known_good_version():
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines("constraints.txt")}
-    for name in ("requirements.txt", "requirements-dev.txt"):
+    for name in ("requirements.txt", "requirements-dev.txt", "requirements-studies.txt"):
         for line in lines(name):
             package, bound, _ = line.partition(">=")
             assert bound, line

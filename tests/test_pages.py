@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 from conftest import SMALL, train
-from made_up_runs import HOSTILE, hostile_run, keep, record
+from made_up_runs import FLIPPED, HOSTILE, flipped_run, hostile_run, keep, named_classes, record
 from servers import Server
 
 import actionflow
@@ -33,6 +33,8 @@ def runs(module_store):
         "numbers": record("numbers", losses, range(CLASSES), range(CLASSES)),
         "thousand": record("thousand", losses[::-1], range(CLASSES), range(CLASSES)),
         "hostile": hostile_run(module_store),
+        "flipped": flipped_run("flipped", tags=named_classes(module_store)),
+        "clean": flipped_run("clean", flipped=0),
         "training": record("training", losses[:5], range(5), range(5)),
         "deleted": record("deleted", losses[:5], range(5), range(5)),
         "lacking": record("lacking", losses[:5], range(5), range(5)),
@@ -386,8 +388,9 @@ def test_a_curriculum_is_looked_at_and_written(server, get, runs):
     answer = post(server, "curricula", chosen)
     assert answer.status_code == 200, answer.text
     address = f"runs:/{runs['a']}/actionflow/curriculum/easy-first-action-fraction0.25-stages2.parquet"
-    assert answer.json()["command"] == f"mlflow run . -e digits -P curriculum={address} -P pacing=linear"
-    assert "already" in post(server, "curricula", chosen).json()["error"]
+    as_before = "mlflow run . -e digits -P epochs=3 -P limit=160"
+    assert answer.json()["command"] == f"{as_before} -P curriculum={address} -P pacing=step"
+    assert post(server, "curricula", chosen).json() == answer.json()
     rows = asked(runs["a"], "select count(*) as n from curricula")
     assert rows == [{"n": round(train_samples / 4)}]
 
@@ -404,7 +407,7 @@ def test_a_mark_is_seen_on_sample_and_wall_and_can_be_left_out(server, get, runs
     _, found = cells(get(f"/runs/{runs['b']}", split="train"))
     assert "mislabelled" in found[0]["inside"]
     page = get(f"/runs/{runs['b']}/curriculum", without_marked=["mislabelled", "unusable"])
-    assert "1 are left out for their mark" in page
+    assert "1 is left out for their mark" in page
 
 
 def test_a_choice_that_cannot_be_meant_is_told(get, runs):
@@ -426,3 +429,80 @@ def test_charts_take_what_is_not_a_number():
     assert bar_chart([], "", "", "").bars == []
     assert bar_chart([("a", -1.0), ("b", 0.0)], "", "", "").bars[0].height > 0
     assert scatter([(1, 0.0, 1.0)], "", "", "").dots[0].name == "1"
+
+
+# The queue of an audit.
+
+
+@pytest.fixture
+def send(server, runs):
+    """Send the form of the queue, as a browser without script does."""
+
+    def sent(fields, origin=server.uri, **more):
+        return requests.post(
+            f"{server.uri}/ajax-api/actionflow/audit/{runs['flipped']}",
+            data={"split": "train", "rank": 1, "marked_by": "Ann", **fields},
+            headers={"Origin": origin} if origin else {},
+            timeout=60,
+            **more,
+        )
+
+    return sent
+
+
+def suspect(page):
+    """Where the queue is, and which sample it shows."""
+    place = re.search(r"Suspect (\d+) of (\d+) in train, (\d+) marked", page)
+    return [int(each) for each in place.groups()], int(re.search(r'name="sample_id" value="(\d+)"', page)[1])
+
+
+def test_the_queue_begins_with_the_most_suspicious_and_goes_on_behind_what_is_marked(get, runs, send):
+    page = get(f"/runs/{runs['flipped']}/audit")
+    (rank, suspects, marked), first = suspect(page)
+    assert (rank, suspects, marked) == (1, FLIPPED, 0)
+    assert f"class {(first + 1) % 4} <span" in page
+    assert f"text {first}<" in page
+    answer = send({"sample_id": first, "mark": f"mislabelled {first % 4}"})
+    assert answer.history[0].status_code == 303
+    (rank, _, marked), second = suspect(answer.text)
+    assert (rank, marked) == (2, 1)
+    assert 'name="marked_by" maxlength="200" value="Ann"' in answer.text
+    assert suspect(get(f"/runs/{runs['flipped']}/audit"))[1] == second
+    assert "Marked" in get(f"/runs/{runs['flipped']}/audit", rank=1)
+    (row,) = asked(runs["flipped"], "select mark, right_label, marked_by from marks where sample_id = $n", n=first)
+    assert row == {"mark": "mislabelled", "right_label": first % 4, "marked_by": "Ann"}
+    # The end of the queue says what is left of it.
+    assert "To those that were skipped" in get(f"/runs/{runs['flipped']}/audit", after=FLIPPED)
+
+
+def test_another_class_is_chosen_beside_its_button(send, runs):
+    answer = send({"sample_id": 7, "mark": "mislabelled other", "right_label": "2"})
+    assert answer.history[0].status_code == 303
+    assert asked(runs["flipped"], "select right_label from marks where sample_id = 7") == [{"right_label": 2}]
+    assert "choose the class that it is" in alert(send({"sample_id": 8, "mark": "mislabelled other"}).text)
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", ""])
+def test_a_form_that_another_page_sends_is_not_taken(send, runs, origin):
+    answer = send({"sample_id": 9, "mark": "fine"}, origin)
+    assert answer.status_code == 403
+    assert asked(runs["flipped"], "select * from marks where sample_id = 9") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"sample_id": "9", "mark": "lovely"}, "a mark is mislabelled, ambiguous, unusable or fine, found 'lovely'"),
+        ({"sample_id": "x", "mark": "fine"}, "sample_id is a whole number"),
+        ({"mark": "fine"}, "a form of the queue names its sample"),
+        ({"sample_id": "9999", "mark": "fine"}, "has no sample 9999"),
+    ],
+)
+def test_a_form_that_means_nothing_is_told(send, fields, line):
+    assert line in alert(send(fields).text)
+
+
+def test_what_has_no_queue_says_why(get, runs):
+    assert "No sign of wrong labels among 400 train samples" in get(f"/runs/{runs['clean']}/audit")
+    assert "train it with -P record=both" in alert(get(f"/runs/{runs['numbers']}/audit", 400))
+    assert "none of rank 99" in alert(get(f"/runs/{runs['flipped']}/audit", 400, rank=99))

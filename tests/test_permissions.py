@@ -210,6 +210,23 @@ def test_who_may_edit_marks_under_their_own_name_and_writes_curricula(post, runs
     assert seen.json()["rows"] == [{"n": 8}]
 
 
+def test_the_queue_of_an_audit_asks_the_same_permissions(server, get, runs):
+    for run, who, status in (("open", READER, 400), ("hidden", READER, 404), ("open", STRANGER, 404)):
+        page = get(f"{PAGES}/runs/{runs[run]}/audit", who)
+        assert page.status_code == status
+        assert ("16 train samples have a finite aum" in page.text) == (status == 400)
+
+    def send(run, who):
+        form = {"sample_id": 1, "mark": "fine", "marked_by": "somebody else"}
+        to, headers = f"{server.uri}{API}/audit/{runs[run]}", {"Origin": server.uri}
+        return requests.post(to, data=form, headers=headers, auth=who, timeout=60, allow_redirects=False).status_code
+
+    tried = (("open", READER), ("open", STRANGER), ("hidden", EDITOR), ("open", None), ("open", EDITOR))
+    assert [send(run, who) for run, who in tried] == [403, 404, 404, 401, 303]
+    rows = get(f"{API}/marks", EDITOR, experiment="open").json()["rows"]
+    assert {row["marked_by"] for row in rows if row["sample_id"] == 1} == {"editor"}
+
+
 def test_a_permission_counts_from_the_moment_it_is_given_until_it_is_taken(people, get, names, runs):
     (page, *_), experiment = pages_of(runs["hidden"]), runs["hidden experiment"]
     people.grant_user_permission(STRANGER[0], "experiment", experiment, "READ")

@@ -22,10 +22,11 @@ EMPTY = {
     "samples": schema.SAMPLES.empty_table(),
     "features": schema.features_schema(2).empty_table(),
     "outputs": schema.OUTPUTS.empty_table(),
+    "audits": schema.AUDITS.empty_table(),
 }
 ALL_SCORES = [
     *("action", "action_mean", "action_variance", "last_loss", "entropy", "confidence", "variability"),
-    *("correctness", "aum", "forgetting", "el2n"),
+    *("correctness", "aum", "forgetting", "el2n", "vog", "vog_early", "vog_late", "grand"),
 ]
 
 
@@ -267,13 +268,55 @@ SUSPECTS = scores(
 )
 
 
-def test_label_suspects_suggest_the_prediction_unless_the_model_agrees():
-    rows = ask("label_suspects", {"k": 2}, scores=SUSPECTS)
-    assert pick(rows, "suspect_rank", "sample_id", "suggested") == [(1, 1, None), (2, 0, 2)]
+def test_label_suspects_suggest_what_the_model_said_in_most_epochs_and_last():
+    """The last prediction of sample 1 is its label, which it has learnt by heart."""
+    said = {0: [1, 2, 3, 3, 2], 1: [4, 4, 5, 1, 1], 2: [1, 1, 1, 1, 1]}
+    rows = [{"sample_id": s, "epoch": n, "prediction": p} for s, fate in said.items() for n, p in enumerate(fate)]
+    dynamics = table(schema.DYNAMICS, rows, run_id="a", split="val")
+    found = ask("label_suspects", {"k": 3}, scores=SUSPECTS, dynamics=dynamics)
+    assert pick(found, "suspect_rank", "sample_id", "suggested") == [(1, 1, 4), (2, 0, 2), (3, 2, None)]
+
+
+def test_label_suspects_pass_over_a_class_that_is_nobodys():
+    dynamics = table(
+        schema.DYNAMICS,
+        [{"sample_id": 0, "epoch": n, "prediction": p} for n, p in enumerate([9, 9, 2])],
+        run_id="a",
+        split="val",
+    )
+    given = scores({"sample_id": 0, "label": 1, "aum": 3.0}, {"sample_id": 1, "label": 9, "aum": -4.0})
+    found = ask("label_suspects", {"no_class": 9}, scores=given, dynamics=dynamics)
+    assert pick(found, "sample_id", "suggested") == [(0, 2)]
 
 
 def test_label_suspects_can_go_by_confidence():
     assert pick(ask("label_suspects", {"by": "confidence", "k": 1}, scores=SUSPECTS), "sample_id") == [0]
+
+
+def test_label_suspects_can_go_by_mean_action():
+    """Sample 0 was seen once, and lost as much in one epoch as sample 1 in two."""
+    given = scores(
+        {"sample_id": 0, "label": 1, "action": 2.0, "action_mean": 2.0},
+        {"sample_id": 1, "label": 1, "action": 2.0, "action_mean": 1.0},
+    )
+    assert pick(ask("label_suspects", {"by": "action"}, scores=given), "sample_id") == [0, 1]
+
+
+def test_label_pairs_count_the_suspects_of_an_audit():
+    rows = [
+        {"label": 4, "suggested": 9, "chance_wrong": 1.0, "suspect": True},
+        {"label": 1, "suggested": 7, "chance_wrong": 0.75, "suspect": True},
+        {"label": 4, "suggested": 9, "chance_wrong": 0.5, "suspect": True},
+        {"label": 4, "suggested": 9, "chance_wrong": 0.25, "suspect": False},
+        {"label": 4, "suggested": None, "chance_wrong": 1.0, "suspect": True},
+    ]
+    audits = table(schema.AUDITS, rows, run_id="a", split="train", sample_id=0, suspect_rank=1, score=0.0)
+    found = ask("label_pairs", audits=audits, runs=trainings({"run_id": "a"}), samples=class_names("nought", "one"))
+    assert pick(found, "label", "label_name", "suggested", "samples", "share", "chance_wrong") == [
+        (4, None, 9, 2, 0.5, 0.75),
+        (1, "one", 7, 1, 0.25, 0.75),
+        (4, None, None, 1, 0.25, 1.0),
+    ]
 
 
 FEATURES = pa.Table.from_pylist(
@@ -294,6 +337,20 @@ def test_neighbours_are_the_nearest_in_feature_space(metric, expected):
     assert pick(rows, "neighbour_id", "distance") == [(n, pytest.approx(x, abs=1e-6)) for n, x in expected]
     assert pick(rows, "neighbour_rank") == [1, 2, 3]
     assert {row["neighbour_id"]: row["action"] for row in rows} == {1: 7.0, 2: None, 3: None}
+
+
+def test_without_a_sample_the_hardest_are_asked_about():
+    """A sample whose action is not a number is the hardest; one without features has no neighbours."""
+    hardness = actions(s0=NAN, s1=7.0, s2=1.0, s3=8.0, s9=9.0)
+    rows = ask("neighbours", {"hardest": 4, "k": 1}, features=FEATURES, scores=hardness)
+    assert pick(rows, "origin_rank", "sample_id", "neighbour_id") == [(1, 0, 1), (3, 3, 0), (4, 1, 0)]
+    assert pick(rows[1:], "origin_action") == [8.0, 7.0]
+
+
+def test_a_neighbour_and_the_sample_itself_both_have_their_labels():
+    known = scores({"sample_id": 0, "label": 4, "prediction": 7, "action": 3.0}, {"sample_id": 1, "label": 7})
+    (row,) = ask("neighbours", {"hardest": 1, "k": 1}, features=FEATURES, scores=known)
+    assert (row["origin_label"], row["origin_prediction"], row["label"]) == (4, 7, 7)
 
 
 # Classes and curves
@@ -397,6 +454,7 @@ def test_every_score_can_be_asked_for(score):
     [
         ("accuracy_by_score", {"score": "sharpness"}, "there is no score sharpness"),
         ("score_vs_score", {"score_x": "sharpness"}, "there is no score sharpness"),
+        ("action_entropy_correlation", {"score": "sharpness"}, "there is no score sharpness"),
         ("curriculum", {"run_id": "a", "split": "val", "score": "sharpness"}, "there is no score sharpness"),
         ("curriculum", {"run_id": "a", "split": "val", "order": "backwards"}, "not backwards"),
         ("label_suspects", {"by": "luck"}, "not by luck"),

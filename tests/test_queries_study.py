@@ -140,12 +140,18 @@ def test_action_and_entropy_correlate_as_in_scipy():
     assert row["spearman"] == pytest.approx(stats.spearmanr(action, entropy).statistic, abs=1e-9)
 
 
+def test_the_variance_of_the_loss_is_held_against_entropy_too():
+    varied = [{"sample_id": n, "action_variance": v, "entropy": e} for n, (v, e) in enumerate([(1, 3), (2, 2), (3, 1)])]
+    (row,) = ask("action_entropy_correlation", {"score": "action_variance"}, scores=scores(*varied))
+    assert (row["score"], row["pearson"], row["spearman"]) == ("action_variance", pytest.approx(-1), pytest.approx(-1))
+
+
 def test_hard_samples_that_the_model_was_certain_of_are_counted():
     (row,) = ask(
         "action_entropy_correlation", scores=both((0.0, 0.0), (10.0, 0.0), (8.0, 1.0), (6.0, 0.05), (NAN, 0.5))
     )
     assert (row["samples"], row["left_out"], row["hard"], row["hard_and_certain"]) == (4, 1, 3, 2)
-    assert (row["action_low"], row["action_high"], row["entropy_high"]) == (0.0, 10.0, 1.0)
+    assert (row["score_low"], row["score_high"], row["entropy_high"]) == (0.0, 10.0, 1.0)
 
 
 def test_a_task_without_entropy_has_a_row_and_no_correlation():

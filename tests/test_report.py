@@ -20,11 +20,11 @@ import actionflow
 from actionflow.cli import cli
 from actionflow.cli import main as command_line
 from actionflow.errors import DataError, StoreError
+from actionflow.present.axes import on_an_axis
 from actionflow.present.pages.page import bokeh_script
 from actionflow.present.pages.thumbnails import PER_SHEET, thumbnails
 from actionflow.reporting.findings import drawn
 from actionflow.reporting.note import is_ours, marked
-from actionflow.reporting.sections import on_an_axis
 from actionflow.store.datasets import dataset_run, samples_table
 
 PNG = b"\x89PNG"
@@ -164,6 +164,35 @@ def test_the_note_tells_the_classes_and_what_to_type(module_store, digits):
     assert f"[its pages](actionflow/runs/{digits})" in note
     assert f"actionflow hardest {digits[:8]}" in note
     assert is_ours(note)
+
+
+def test_the_hardest_stand_beside_what_the_model_finds_alike(module_store, digits):
+    root = module_store.artifacts(digits)
+    assert (root / "neighbours.png").read_bytes().startswith(PNG)
+    table = json.loads((root / "neighbours.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    hardest = actionflow.query("hardest", digits, k=5)["sample_id"].to_pylist()
+    assert [row["sample_id"] for row in rows if row["neighbour"] == 0] == hardest
+    assert len(rows) == 5 * (1 + 8)
+    page = (root / "action_report.html").read_text()
+    assert "<h2>The hardest and what the model finds alike</h2>" in page
+    assert f"actionflow query neighbours --run {digits[:8]} -p split=val -p hardest=5 -p k=8" in page
+    assert "neighbours.png" in module_store.client.get_run(digits).data.tags[NOTE]
+
+
+def test_texts_stand_beside_the_texts_that_are_alike(module_store, texts):
+    for name in ("emotion", "samsum"):
+        root = module_store.artifacts(texts[name])
+        table = json.loads((root / "neighbours.json").read_text())
+        assert {"hardest", "neighbour", "distance", "text"} <= set(table["columns"])
+        assert "and what the model finds alike" in (root / "action_report.html").read_text()
+        assert not (root / "neighbours.png").exists()
+
+
+def test_a_run_without_features_has_no_neighbours_and_says_so(numbers):
+    report = actionflow.report("numbers")
+    assert any(note.startswith("No neighbours: numbers kept no features") for note in report.notes())
+    assert "finds alike" not in report.html()
 
 
 # Asking again.

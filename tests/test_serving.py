@@ -160,6 +160,7 @@ def test_remote_answers_equal_local_ones(server, runs, local):
             "clusters": "sample_id",
             "curricula": "position",
             "outputs": "sample_id",
+            "pixels": "sample_id",
             "marks": "sample_id",
         }.items():
             there, here = (each.sql(f"from {view} order by {order}") for each in (remote, local))

@@ -54,6 +54,9 @@ ASKED = [
     ("stability", {"percent": 20}),
     ("label_suspects", {}),
     ("label_suspects", {"by": "confidence"}),
+    ("neighbours", {"hardest": 3, "k": 2}),
+    ("label_suspects", {"by": "action", "no_class": 2}),
+    ("label_pairs", {"split": "val"}),
     ("neighbours", {"sample_id": 3, "k": 5}),
     ("neighbours", {"sample_id": 3, "k": 5, "metric": "cosine"}),
     ("curriculum", {"run_id": "a", "split": "val"}),
@@ -71,6 +74,7 @@ ASKED = [
     ("extremes", {"k": 3}),
     ("class_size_vs_action", {}),
     ("action_entropy_correlation", {"certain": 0.5}),
+    ("action_entropy_correlation", {"score": "action_variance"}),
     ("hard_words", {"least": 2}),
 ]
 
@@ -126,6 +130,24 @@ def views():
             ],
             run_id="a",
             split="val",
+        ),
+        "audits": table(
+            schema.AUDITS,
+            [
+                {
+                    "suspect_rank": n + 1,
+                    "sample_id": n,
+                    "label": int(c),
+                    "suggested": int((c + 1 + n % 2) % CLASSES) if n % 5 else None,
+                    "score": draw.normal(),
+                    "chance_wrong": draw.random(),
+                    "suspect": bool(n % 3),
+                }
+                for n, c in enumerate(labels)
+            ],
+            run_id="a",
+            split="val",
+            score_name="aum",
         ),
     }
     assert set(whole) == set(EMPTY)

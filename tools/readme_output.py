@@ -1,6 +1,7 @@
 """Run the commands that README.md shows and paste what they print, so that it cannot drift.
 
     make readme
+    python tools/readme_output.py demo digits-seed-0    only the blocks whose command has one of these words
 
 A block to fill is a comment with the command, and the code block after it:
 
@@ -27,6 +28,8 @@ BLOCK = re.compile(r"<!-- run: (?P<command>[^\n]+) -->\n```\n.*?```\n", re.DOTAL
 def filled(block: re.Match[str]) -> str:
     """The block with what its command prints now."""
     command = block["command"]
+    if not any(word in command for word in sys.argv[1:] or [command]):
+        return block[0]
     print(f"$ {command}", file=sys.stderr)
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "120"}
     done = subprocess.run(

@@ -22,6 +22,8 @@ LOGITS_PER_CHUNK = 4_000_000
 
 # Columns that no signal may be called.
 RESERVED = {"run_id", "split", "epoch", "sample_id", "forgotten"}
+# Signals that the questions of the house reckon with: one number per sample.
+NUMBERS = {"label", "loss", "prediction", "correct", "confidence", "entropy", "margin", "el2n"}
 WHOLE_NUMBERS = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32}
 
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -39,9 +41,10 @@ class EpochRecorder:
         table = recorder.table()
     """
 
-    def __init__(self, split: str, epoch: int, before: LastSeen | None = None) -> None:
+    def __init__(self, split: str, epoch: int, before: LastSeen | None = None, probabilities: bool = False) -> None:
         self.split = split
         self.epoch = epoch
+        self.probabilities = probabilities  # whether the probability of every class is kept too
         self._before = before or LastSeen.nothing()
         self._waiting: list[Batch] = []
         self._waiting_rows = 0
@@ -66,7 +69,7 @@ class EpochRecorder:
             self._settle()
 
     def add_signals(self, sample_ids: Any, signals: Mapping[str, Any]) -> None:
-        """Take signals that were made elsewhere: at least `loss`, one value per sample each."""
+        """Take signals that were made elsewhere: at least `loss`; one value per sample each, or one row (n, width)."""
         self._settle()
         ids = _ids(sample_ids)
         self._keep(ids, {name: _signal(name, values, len(ids)) for name, values in signals.items()})
@@ -94,12 +97,13 @@ class EpochRecorder:
         ids, logits, targets = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting, self._waiting_rows, self._waiting_logits = [], 0, 0
         _check_targets(ids, logits, targets)
-        self._keep(ids, classification_signals(logits, targets))
+        self._keep(ids, classification_signals(logits, targets, self.probabilities))
 
     def _keep(self, ids: Tensor, signals: Signals) -> None:
         self._check_names(set(signals))
         self._sample_ids.append(ids)
         for name, values in signals.items():
+            _check_width(name, values, self._signals[name])
             self._signals[name].append(values.cpu())
 
     def _check_names(self, names: set[str]) -> None:
@@ -152,7 +156,7 @@ def _ids(sample_ids: Any) -> Tensor:
 
 def _signal(name: str, values: Any, rows: int) -> Tensor:
     found = _tensor(values, f"signal {name}")
-    if found.ndim != 1 or len(found) != rows:
+    if not _is_fit(name, found, rows):
         raise RecordingError(
             f"signal {name} has shape {list(found.shape)} for {rows} sample ids: one number per sample."
         )
@@ -160,6 +164,20 @@ def _signal(name: str, values: Any, rows: int) -> Tensor:
         return _own_copy(found, torch.bool)
     # numpy knows no bfloat16, and the files keep float32.
     return _own_copy(found, torch.float32 if found.is_floating_point() else found.dtype)
+
+
+def _is_fit(name: str, values: Tensor, rows: int) -> bool:
+    """The house's own signals are numbers, one of your own may have a row (n, width) for each sample."""
+    is_row = values.ndim == 2 and values.shape[1] > 0 and name not in NUMBERS
+    return (values.ndim == 1 or is_row) and len(values) == rows
+
+
+def _check_width(name: str, values: Tensor, before: list[Tensor]) -> None:
+    if before and before[0].shape[1:] != values.shape[1:]:
+        raise RecordingError(
+            f"signal {name} of shape {list(values.shape)} came after one of shape {list(before[0].shape)}: every batch "
+            "of an epoch needs rows of one length."
+        )
 
 
 def _own_copy(values: Tensor, kind: torch.dtype) -> Tensor:
@@ -221,6 +239,13 @@ def _table(split: str, epoch: int, columns: dict[str, NDArray[Any]]) -> pa.Table
         {
             "split": pa.DictionaryArray.from_arrays(places, pa.array([split]), safe=False),
             "epoch": np.full(rows, epoch, np.int32),
-            **columns,
+            **{name: _column(values) for name, values in columns.items()},
         }
     )
+
+
+def _column(values: NDArray[Any]) -> Any:
+    """One number per sample, or a list of fixed length where there is a row for each."""
+    if values.ndim == 1:
+        return values
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])

@@ -11,8 +11,8 @@ from torch.nn import functional
 Signals: TypeAlias = dict[str, Tensor]
 
 
-def classification_signals(logits: Tensor, targets: Tensor) -> Signals:
-    """All signals of a classification batch at once, one value per sample.
+def classification_signals(logits: Tensor, targets: Tensor, with_probabilities: bool = False) -> Signals:
+    """All signals of a classification batch at once, one value per sample; on demand `probabilities` (n, classes) too.
 
     The arithmetic is float32 whatever precision the model ran in: a bfloat16 softmax has two decimal digits.
 
@@ -29,7 +29,7 @@ def classification_signals(logits: Tensor, targets: Tensor) -> Signals:
     confidence = target_log_probability.exp()
     prediction = logits.argmax(dim=1)
     loss = -target_log_probability
-    return {
+    signals = {
         "label": targets.int(),
         "loss": loss,
         "prediction": prediction.int(),
@@ -41,6 +41,7 @@ def classification_signals(logits: Tensor, targets: Tensor) -> Signals:
         "margin": target_logits - logits.scatter(1, target_column, -torch.inf).amax(dim=1),
         "el2n": _distance_to_one_hot(probabilities, target_column, confidence),
     }
+    return {**signals, "probabilities": probabilities} if with_probabilities else signals
 
 
 def _distance_to_one_hot(probabilities: Tensor, target_column: Tensor, confidence: Tensor) -> Tensor:

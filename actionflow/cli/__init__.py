@@ -8,10 +8,12 @@ import click
 
 from actionflow import __version__
 from actionflow.cli.asking import hardest, query, runs, scores, sql
+from actionflow.cli.auditing import audit
 from actionflow.cli.clustering import curves
 from actionflow.cli.comparing import compare
 from actionflow.cli.marking import marks
 from actionflow.cli.ordering import curriculum
+from actionflow.cli.publishing import paper_figures
 from actionflow.cli.reporting import report
 from actionflow.cli.serving import serve
 from actionflow.errors import ActionFlowError
@@ -41,5 +43,9 @@ def cli(context: click.Context, tracking_uri: str | None) -> None:
     context.obj = tracking_uri
 
 
-for verb in (runs, hardest, scores, query, sql, curves, compare, report, curriculum, marks, serve):
+VERBS = (
+    *(runs, hardest, scores, query, sql, curves, audit, compare, report, paper_figures),
+    *(curriculum, marks, serve),
+)
+for verb in VERBS:
     cli.add_command(verb)

@@ -163,7 +163,7 @@ def sql(
 ) -> None:
     """Ask in SQL; - reads it from stdin.
 
-    The views are runs, dynamics, samples, scores, features, outputs, clusters, curricula and marks.
+    The views are runs, dynamics, samples, scores, features, pixels, outputs, clusters, audits, curricula and marks.
 
     Example:
 

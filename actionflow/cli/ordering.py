@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 
@@ -47,20 +45,23 @@ def curriculum(
         actionflow curriculum digits-seed-0 --order easy-first --fraction 0.5 --stages 4
         actionflow curriculum digits-seed-0 --without-marked mislabelled,unusable
     """
-    from actionflow.ordering import curriculum as make
+    from actionflow.ordering import plan
+    from actionflow.session import connect, say
 
-    address = make(
-        run,
-        order=order,
-        score=score,
-        fraction=fraction,
-        drop_hardest=drop_hardest,
-        balanced=balanced,
-        stages=stages,
-        seed=seed,
-        name=name,
-        tracking_uri=tracking_uri,
-        without_marked=without_marked,
-    )
-    click.echo(address)
-    print(f"Train on it: mlflow run . -e <data set> -P curriculum={address} -P pacing=linear", file=sys.stderr)
+    with connect(run, tracking_uri=tracking_uri) as session:
+        made = plan(
+            session,
+            run,
+            order=order,
+            score=score,
+            fraction=fraction,
+            drop_hardest=drop_hardest,
+            balanced=balanced,
+            stages=stages,
+            seed=seed,
+            name=name,
+            without_marked=without_marked,
+        )
+        address = made.write()
+        click.echo(address)
+        say(f"Train on it: {made.command(address)}")

@@ -9,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from actionflow.present.axes import AXES, plain
 from actionflow.present.curves import mean_lengths
 
 INK, WRONG, RIGHT = "#222222", "#c8442f", "#2f6f9f"
@@ -59,9 +61,7 @@ def action_histogram(action: NDArray[np.float64], correct: NDArray[np.int8], tit
         axes.axvline(middle, color=INK, linewidth=1, linestyle=":")
         axes.text(middle, 1.01, "median", transform=axes.get_xaxis_transform(), ha="center", color=INK)
         axes.legend(frameon=False)
-    axes.set(
-        xscale="log", yscale="log", ylim=(0.6, None), xlabel="action: loss summed over the epochs", ylabel="samples"
-    )
+    axes.set(xscale="log", yscale="log", ylim=(0.6, None), xlabel=AXES["action"], ylabel="samples")
     axes.set_title(title + lost, loc="left", fontsize=10, pad=18)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
@@ -127,7 +127,7 @@ def _draw_pair(axes: Any, pair: str, rows: list[dict[str, Any]], colour: str, ba
         np.array([row[name] for row in rows], np.float64) for name in ("pearson", "pearson_low", "pearson_high")
     )
     style = "--" if rows[0]["baseline"] else "-"
-    axes.plot(quantiles, values, style, marker=".", color=colour, label=pair)
+    axes.plot(quantiles, values, style, marker=".", color=colour, label=plain(pair))
     if banded:
         axes.fill_between(quantiles, low, high, color=colour, alpha=0.12, linewidth=0)
 
@@ -191,6 +191,30 @@ def dressed(clusters: list[dict[str, Any]]) -> list[tuple[dict[str, Any], Any, s
     shades = np.linspace(LIGHTEST, DARKEST, len(clusters)) if len(clusters) > 1 else [DARKEST]
     colours = [colormaps[EASY_TO_HARD](shade) for shade in shades]
     return list(zip(clusters, colours, cycle(MARKS), strict=False))
+
+
+def detection(title: str, table: pa.Table, share: float) -> Figure:
+    """How well each score finds wrong labels: means over seeds with their 95 % intervals, the best on top."""
+    rows = table.to_pylist()[::-1]
+    figure = Figure(figsize=(9, 1.4 + 0.26 * len(rows)), layout="constrained")
+    panels = (("average_precision", "average precision", share), ("auroc", "AUROC", 0.5))
+    for axes, (measure, label, chance) in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
+        axes.axvline(chance, color=BASELINE_GREYS[1], linewidth=1, linestyle=":")
+        axes.text(chance, 1.005, "random", transform=axes.get_xaxis_transform(), ha="center", fontsize=8, color=INK)
+        for place, row in enumerate(rows):
+            colour = WRONG if row["other_package"] else RIGHT
+            margin = row[f"{measure}_plus_minus"] or 0.0
+            axes.errorbar(row[measure], place, xerr=margin, fmt="o", color=colour, markersize=5, capsize=2)
+        axes.set_yticks(range(len(rows)), [row["score"] for row in rows])
+        axes.set(xlabel=label)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#eeeeee")
+        axes.set_axisbelow(True)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+    kinds = {RIGHT: "scores of the house", WRONG: "other packages"}
+    handles = [Line2D([], [], color=colour, marker="o", linestyle="") for colour in kinds]
+    figure.legend(handles, list(kinds.values()), loc="outside lower left", frameon=False, fontsize=8, ncols=2)
+    return figure
 
 
 def _size(cluster: dict[str, Any]) -> str:

@@ -23,11 +23,16 @@ class Progress:
 
     def bar(self, split: str, samples: int) -> Callable[[Any, Any, Any], None]:
         """A watcher that moves a bar by the samples of each batch."""
+        advance = self.counter(f"epoch {self.epoch} {split}", samples)
+        return lambda sample_ids, _logits, _targets: advance(len(sample_ids))
+
+    def counter(self, what: str, samples: int) -> Callable[[int], None]:
+        """What moves a bar by a number of samples."""
         self._close()
         # disable=None: a bar on a terminal, nothing in a log file.
-        bar = tqdm(total=samples, desc=f"epoch {self.epoch} {split}", unit=" samples", leave=False, disable=None)
+        bar = tqdm(total=samples, desc=what, unit=" samples", leave=False, disable=None)
         self._bar = bar
-        return lambda sample_ids, _logits, _targets: _advance(bar, len(sample_ids))
+        return lambda count: _advance(bar, count)
 
     def end_epoch(self, epoch: int, results: dict[str, dict[str, float]]) -> None:
         """A line for the epoch: each split with its figures."""

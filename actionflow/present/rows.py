@@ -39,7 +39,7 @@ def write(table: pa.Table, form: str | None = None, output: str | None = None, a
     else:
         _encode(table, form, sys.stdout.buffer, as_text or text_table)
         sys.stdout.flush()
-    if not table.num_rows:
+    if not table.num_rows and not (form == "table" and as_text):
         print("No rows.", file=sys.stderr)
 
 

@@ -16,8 +16,8 @@ from actionflow.present.pages.page import Group, Page, Points, Rows, Sample, Sec
 from actionflow.present.pages.thumbnails import Thumbnails, thumbnails
 from actionflow.reporting.asking import Answer, ask
 from actionflow.reporting.findings import MOST_CLASSES, MOST_POINTS, NOBODY
-from actionflow.reporting.samples import Described, cut, pictures_of
-from actionflow.reporting.sections import LONGEST_TEXT, PICTURE_ROOM
+from actionflow.reporting.samples import LONGEST_IN_A_LIST, Described, cut, pictures_of
+from actionflow.reporting.sections import PICTURE_ROOM
 from actionflow.session import Session
 
 Row = dict[str, Any]
@@ -238,7 +238,7 @@ def _sample(row: Row, pictures: Thumbnails, texts: dict[int, dict[str, str]], na
         facts.append(("predicted", " / ".join(taken)))
     facts.append(("action", f"{row['action_a']:.3g} / {row['action_b']:.3g}"))
     facts.append(("harder than", f"{100 * row['hardness_a']:.0f} % / {100 * row['hardness_b']:.0f} %"))
-    written = [("", cut(text, LONGEST_TEXT)) for text in texts.get(number, {}).values() if text]
+    written = [("", cut(text, LONGEST_IN_A_LIST)) for text in texts.get(number, {}).values() if text]
     return Sample(number, pictures.cells.get(number), [*facts, ("sample", str(number))], written)
 
 

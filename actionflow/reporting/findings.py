@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from actionflow.clustering import Curves, curves
 from actionflow.errors import ActionFlowError
 from actionflow.reporting.asking import Answer, ask
+from actionflow.reporting.neighbours import ask_neighbours, sample_ids_of
 from actionflow.reporting.samples import Described, pictures_of
 from actionflow.session import Session
 from actionflow.store.reading import StoredRun
@@ -42,6 +43,7 @@ class Findings:
     easiest_by_class: Answer
     confusion: Answer
     accuracy: Answer
+    neighbours: Answer
     described: Described
     pictures: dict[int, bytes]
     curves: Curves | None
@@ -114,8 +116,11 @@ def find(session: Session, run: StoredRun, split: str, known: Curves | None, tra
         "easiest_by_class": asked("easiest", k=per_class, per_class=1),
         "confusion": asked("confusion"),
         "accuracy": asked("accuracy_by_score", score="action", bins=BINS),
+        "neighbours": ask_neighbours(session, run.run_id, split),
     }
-    wanted = [_few(answers[name]) for name in ("hardest", "extremes")] + _of_shown_classes(answers)
+    wanted: list[Iterable[int]] = [_few(answers[name]) for name in ("hardest", "extremes")]
+    wanted.append(sample_ids_of(answers["neighbours"].rows()))
+    wanted += _of_shown_classes(answers)
     wanted.append(points.table["sample_id"].to_numpy()[drawn(points.table.num_rows)].tolist())
     pictures = pictures_of(session, run, (each for ids in wanted for each in ids))
     found, why_not = _curves(run, split, known, tracking_uri)

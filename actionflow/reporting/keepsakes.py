@@ -10,8 +10,10 @@ from mlflow import MlflowClient
 from actionflow.present.figures import action_histogram
 from actionflow.present.pages.grids import Cell, enlarged, grid
 from actionflow.present.pages.thumbnails import opened
+from actionflow.present.strips import picture_rows
 from actionflow.reporting.asking import Answer
 from actionflow.reporting.findings import Findings
+from actionflow.reporting.neighbours import ABOVE_EACH, neighbours_table, origins_of, picture_rows_of
 from actionflow.store.showing import THUMBNAIL, log_stepped_images, log_table, log_table_images
 
 Row = dict[str, Any]
@@ -22,6 +24,7 @@ def log_keepsakes(client: MlflowClient, run_id: str, found: Findings, title: str
     histogram = action_histogram(found.column("x"), found.correct, title)
     client.log_figure(run_id, histogram, f"{named('action_histogram')}.png")
     _log_hardest(client, run_id, found, named("hardest"))
+    _log_neighbours(client, run_id, found, title, named("neighbours"))
     if found.pictures:
         for key, answer in {"hardest": found.hardest_by_class, "easiest": found.easiest_by_class}.items():
             images = {step: grid(cells) for step, cells in grids_of(found, answer).items()}
@@ -53,6 +56,17 @@ def _log_hardest(client: MlflowClient, run_id: str, found: Findings, name: str) 
         cells = log_table_images(client, run_id, [enlarged(image, THUMBNAIL) for image in images], name)
         columns = {"rank": columns.pop("rank"), "image": cells, **columns}
     log_table(client, run_id, columns, f"{name}.json")
+
+
+def _log_neighbours(client: MlflowClient, run_id: str, found: Findings, title: str, name: str) -> None:
+    origins = origins_of(found.neighbours.rows())
+    if not origins:
+        return
+    rows = picture_rows_of(origins, found.pictures, found.called)
+    if rows:
+        heading = f"The {len(rows)} hardest of {title}, each with the nearest in feature space"
+        client.log_figure(run_id, picture_rows(rows, heading, ABOVE_EACH, first_apart=True), f"{name}.png")
+    log_table(client, run_id, neighbours_table(origins, found.described, found.called), f"{name}.json")
 
 
 def hardest_table(found: Findings, rows: list[Row]) -> dict[str, list[Any]]:

@@ -7,7 +7,7 @@ only a note that still fits its mark is renewed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -57,12 +57,14 @@ def note(run_id: str, about: str, split: str, found: Findings) -> str:
         class_table(found),
         # Relative: MLflow's pages are all at one address, which need not be the server's root.
         f"![How action is spread over the samples](get-artifact?path=action_histogram.png&run_uuid={run_id})",
+        _alike(found),
         f"`action_report.html` among the artifacts shows every sample. Where `actionflow serve` is the server, "
         f"[its pages]({PAGE.format(run_id=run_id)}) show them with their curves, to be filtered and marked. To go on:",
         "\n".join(
             f"    {command}"
             for command in (
                 f"actionflow hardest {short} --split {split} -k 20",
+                f"actionflow query neighbours --run {short} -p split={split}",
                 f"actionflow curves {short} --split {split}",
                 f"actionflow compare {short} ANOTHER_RUN --split {split} --log",
                 f"actionflow curriculum {short}",
@@ -79,10 +81,19 @@ def class_table(found: Findings) -> str:
     rows = found.class_rows[:MOST_CLASSES]
     if not rows:
         return ""
-    lines = ["| class | samples | accuracy | mean action | median action |", "|---|--:|--:|--:|--:|"]
-    lines += [_line([escaped(found.called(row["label"])), *_figures(row)]) for row in rows]
+    accuracy = {"accuracy": "accuracy"} if found.judged else {}
+    columns = {**accuracy, "mean_action": "mean action", "action_p50": "median action"}
+    lines = [_line(["class", "samples", *columns.values()]), "|---|" + "--:|" * (len(columns) + 1)]
+    lines += [_line([escaped(found.called(row["label"])), *_figures(row, columns)]) for row in rows]
     left = len(found.class_rows) - len(rows)
     return "\n".join(lines) + (f"\n\n… and {left:,} easier classes." if left else "")
+
+
+def _alike(found: Findings) -> str:
+    if not found.neighbours.table.num_rows:
+        return ""
+    pictures = " `neighbours.png` shows them." if found.pictures else ""
+    return f"`neighbours.json` has the hardest samples, each with those that the model finds most alike.{pictures}"
 
 
 def escaped(name: str) -> str:
@@ -96,8 +107,8 @@ def escaped(name: str) -> str:
     return SPECIAL.sub(lambda found: f"&#{ord(found[0])};", name)
 
 
-def _figures(row: dict[str, Any]) -> list[str]:
-    return [f"{row['samples']:,}", *(_number(row[name]) for name in ("accuracy", "mean_action", "action_p50"))]
+def _figures(row: dict[str, Any], columns: Iterable[str]) -> list[str]:
+    return [f"{row['samples']:,}", *(_number(row[name]) for name in columns)]
 
 
 def _number(value: float | None) -> str:

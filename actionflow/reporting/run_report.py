@@ -13,6 +13,7 @@ from actionflow.clustering import Curves, only
 from actionflow.present.pages.page import Page
 from actionflow.reporting.findings import Findings, find
 from actionflow.reporting.keepsakes import log_keepsakes
+from actionflow.reporting.neighbours import why_none
 from actionflow.reporting.note import escaped, note, write_note
 from actionflow.reporting.sections import Drawing, draw_points, sections
 from actionflow.session import Session, connect, say
@@ -44,7 +45,8 @@ class Report:
     def notes(self) -> list[str]:
         """What was left out, and what could not be shown."""
         curves = [f"No loss curves: {self.found.no_curves}"] if self.found.no_curves else []
-        return [*([self.warning] if self.warning else []), *self._drawing.notes, *curves]
+        alone = [] if self.found.neighbours.table.num_rows else [why_none(self.run_name, self.split)]
+        return [*([self.warning] if self.warning else []), *self._drawing.notes, *curves, *alone]
 
     def log(self) -> str:
         """Write page, pictures, table and note into the run, in place of earlier ones, and return its id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from actionflow.store.reading import StoredRun
 MOST_PICTURES = 10_240
 # What the texts of all points may take together in a page, and what a text must have to be worth reading.
 TEXT_ROOM, SHORTEST, LONGEST = 2_000_000, 60, 600
+# The text of a sample in a list.
+LONGEST_IN_A_LIST = 400
 # How the parts of a text are called where they stand together.
 PARTS = (("text", ""), ("context", "beside"), ("target_text", "asked for"))
 
@@ -84,6 +86,11 @@ def cut(text: str, most: int) -> str:
     'a  lon…'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def written(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The parts of a sample's text for a list, each with the word that says what it is."""
+    return [(word, cut(texts[name], LONGEST_IN_A_LIST)) for name, word in PARTS if texts.get(name)]
 
 
 def _together(parts: Sequence[str | None], longest: int) -> str | None:

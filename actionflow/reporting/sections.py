@@ -9,27 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from actionflow.present.axes import AXES, Floats, on_an_axis
 from actionflow.present.pages import plots
 from actionflow.present.pages.page import Group, Points, Question, Rows, Sample, Section, Shown, Strip
 from actionflow.present.pages.thumbnails import Thumbnails, thumbnails
 from actionflow.reporting.asking import Answer
 from actionflow.reporting.findings import PER_CLASS, Findings, drawn
 from actionflow.reporting.keepsakes import is_right
-from actionflow.reporting.samples import cut
+from actionflow.reporting.neighbours import neighbours_section
+from actionflow.reporting.samples import LONGEST_IN_A_LIST, cut, written
 
 Row = dict[str, Any]
-Floats = NDArray[np.float64]
 
 # What pictures may take of a page, in characters of base64.
 PICTURE_ROOM = 3_300_000
-# The text of a sample in a list.
-LONGEST_TEXT = 400
 # More cells than this many classes make are not told apart; the pairs that are mistaken most often are listed instead.
 MOST_CONFUSED_CLASSES, MOST_CONFUSED_PAIRS = 30, 40
-# Actions that differ less are read more easily on a plain axis.
-WORTH_A_LOGARITHM = 20
-ACTION = "action: loss summed over the epochs"
-UNITS = {"entropy": "entropy of the last prediction (nats)", "last_loss": "loss in the last epoch"}
+ACTION = AXES["action"]
 
 
 @dataclass(frozen=True)
@@ -75,21 +71,14 @@ def sections(found: Findings, drawing: Drawing) -> list[Section]:
         _loss_curves(found),
         *([_classes(found, drawing)] if found.class_rows else []),
         _extremes(found, drawing.pictures),
+        *(
+            [neighbours_section(found.neighbours, found.described, drawing.pictures, found.called)]
+            if found.neighbours.table.num_rows
+            else []
+        ),
         *([_confusion(found)] if found.confusion.table.num_rows else []),
         *([_accuracy(found)] if found.judged else []),
     ]
-
-
-def on_an_axis(action: Floats) -> tuple[Floats, bool, int]:
-    """Where actions lie on the axis, whether it is logarithmic, and how many stand at its edge for want of a place."""
-    if not len(action) or action.min() < 0:
-        return action, False, 0
-    above = action[action > 0]
-    if not len(above) or above.max() < WORTH_A_LOGARITHM * above.min():
-        return action, False, 0
-    # Beyond ten powers of ten there is only rounding.
-    lowest = max(above.min(), above.max() * 1e-10)
-    return np.maximum(action, lowest), True, int((action < lowest).sum())
 
 
 def sample_item(found: Findings, row: Row, pictures: Thumbnails, texts: dict[int, dict[str, str]]) -> Sample:
@@ -102,7 +91,7 @@ def sample_item(found: Findings, row: Row, pictures: Thumbnails, texts: dict[int
         number,
         pictures.cells.get(number),
         [*facts, ("sample", f"{number}")],
-        _written(texts.get(number, {})),
+        written(texts.get(number, {})),
         "" if right is None else "right" if right else "wrong",
     )
 
@@ -116,7 +105,7 @@ def _scatter(found: Findings, drawing: Drawing) -> Section:
             "to see it, click to keep it, Escape lets go of all. With the keyboard: Tab to the figure, then arrows and "
             "Enter."
         ),
-        figure=plots.scatter(drawing.cloud, ACTION, UNITS[found.against], drawing.logarithmic),
+        figure=plots.scatter(drawing.cloud, ACTION, AXES[found.against], drawing.logarithmic),
         points=drawing.points.name,
         notes=drawing.notes,
         questions=[found.points.question()],
@@ -153,7 +142,7 @@ def _curves_question(found: Findings) -> Question:
 def _classes(found: Findings, drawing: Drawing) -> Section:
     shown = found.shown_classes
     names = [found.called(row["label"]) for row in shown]
-    heads = ["class", "samples", "accuracy", "mean action", "p10", "median", "p90"]
+    heads = ["class", "samples", *(["accuracy"] if found.judged else []), "mean action", "p10", "median", "p90"]
     scores = ("mean_action", "action_p10", "action_p50", "action_p90")
     return Section(
         title="Action in each class",
@@ -163,7 +152,12 @@ def _classes(found: Findings, drawing: Drawing) -> Section:
         rows=Rows(
             heads,
             [
-                [name, f"{row['samples']:,}", _share(row["accuracy"]), *(_number(row[each]) for each in scores)]
+                [
+                    name,
+                    f"{row['samples']:,}",
+                    *([_share(row["accuracy"])] if found.judged else []),
+                    *(_number(row[each]) for each in scores),
+                ]
                 for name, row in zip(names, shown, strict=True)
             ],
         ),
@@ -174,9 +168,10 @@ def _classes(found: Findings, drawing: Drawing) -> Section:
 
 def _extremes(found: Findings, pictures: Thumbnails) -> Section:
     if found.class_rows:
+        judged = "With label, last prediction and action. Blue was right at the end, red was not."
         return Section(
             title="The hardest and the easiest of each class",
-            words="With label, last prediction and action. Blue was right at the end, red was not.",
+            words=judged if found.judged else "With their action.",
             groups=_groups(found, pictures),
             notes=_only_some_classes(found),
             questions=[found.hardest_by_class.question(), found.easiest_by_class.question()],
@@ -216,7 +211,7 @@ def _extreme(row: Row, pictures: Thumbnails) -> Sample:
     facts = [("action", _number(row["action"]))]
     if row["entropy"] is not None:
         facts.append(("entropy", _number(row["entropy"])))
-    texts = [(word, cut(text, LONGEST_TEXT)) for word, text in parts if text]
+    texts = [(word, cut(text, LONGEST_IN_A_LIST)) for word, text in parts if text]
     number = row["sample_id"]
     return Sample(number, pictures.cells.get(number), [*facts, ("sample", str(number))], texts)
 
@@ -309,11 +304,6 @@ def _only_some_classes(found: Findings) -> Sequence[str]:
 def _about_class(row: Row) -> str:
     accuracy = "" if row["accuracy"] is None else f", accuracy {row['accuracy']:.3f}"
     return f"{row['samples']:,} samples{accuracy}, mean action {_number(row['mean_action'])}"
-
-
-def _written(texts: dict[str, str]) -> list[tuple[str, str]]:
-    words = {"text": "", "context": "beside", "target_text": "asked for"}
-    return [(words[name], cut(text, LONGEST_TEXT)) for name, text in texts.items() if text]
 
 
 def _share(value: float | None) -> str:

@@ -83,7 +83,7 @@ class Marked(BaseModel):
 
 @router.post("/sql", responses=ROWS, summary="Ask in SQL.")
 def ask_sql(asked: Asked, request: Request, desk: TheDesk, visitor: TheVisitor) -> Response:
-    """The views are runs, dynamics, samples, scores, features, outputs, clusters, curricula and marks."""
+    """The views: runs, dynamics, samples, scores, features, pixels, outputs, clusters, audits, curricula, marks."""
     form = form_of(request)
     return _sent(desk.ask_sql(visitor, asked.sql, asked.runs, asked.parameters, form), form)
 

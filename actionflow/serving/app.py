@@ -13,13 +13,24 @@ from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from actionflow.errors import SettingsError
-from actionflow.serving import api, compare_pages, curriculum_pages, pages, run_pages, sample_pages, sql_pages
+from actionflow.serving import (
+    api,
+    audit_pages,
+    compare_pages,
+    curriculum_pages,
+    pages,
+    run_pages,
+    sample_pages,
+    sql_pages,
+)
 from actionflow.serving.asking import Desk
 from actionflow.serving.templating import STATIC
 
 OURS = [
     api.router,
     pages.router,
+    audit_pages.router,
+    audit_pages.forms,
     curriculum_pages.router,
     sample_pages.router,
     run_pages.router,

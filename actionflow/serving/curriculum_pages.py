@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -121,18 +120,15 @@ def write(ordered: Ordered, desk: TheDesk, visitor: TheVisitor) -> dict[str, str
         run = session.runs[0]
         if not visitor.may_write(run.run.info.experiment_id):
             raise ForbiddenError(f"{visitor.name} may look at run {run.name} but not write into it.")
-        address = plan(session, run.run_id, **given).write()
-    return {"address": address, "command": f"{_training(facts_of(run))} -P curriculum={address} -P pacing=linear"}
+        made = plan(session, run.run_id, **given)
+        address = made.write()
+    return {"address": address, "command": made.command(address)}
 
 
 def _opened(desk: Desk, visitor: Visitor, run_id: str) -> Session:
     """A session of its own: leaving out what is marked changes what it shows."""
     check_id(run_id)
     return Session(desk.runs(visitor, [run_id]), logger.info)
-
-
-def _training(run: Mapping[str, Any]) -> str:
-    return f"mlflow run . -e {shlex.quote(run['dataset']) if run['dataset'] else '<data set>'}"
 
 
 def _looked_at(session: Session, made: Plan, chosen: Chosen) -> dict[str, Any]:

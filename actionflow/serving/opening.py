@@ -29,6 +29,10 @@ EVERY_SCORE = (
     "aum",
     "forgetting",
     "el2n",
+    "vog",
+    "vog_early",
+    "vog_late",
+    "grand",
 )
 
 

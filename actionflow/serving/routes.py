@@ -53,7 +53,7 @@ class Route(APIRoute):
         async def checked(request: Request) -> Response:
             try:
                 if request.method not in ("GET", "HEAD"):
-                    check_write(request)
+                    self.check(request)
                 return await handle(request)
             except ActionFlowError as error:
                 return self.told(error, request)
@@ -61,6 +61,10 @@ class Route(APIRoute):
                 return self.told(QueryError(_told(error)), request)
 
         return checked
+
+    def check(self, request: Request) -> None:
+        """Refuse what may not be written."""
+        check_write(request)
 
     def told(self, error: ActionFlowError, request: Request) -> Response:
         """A mistake as the API tells it: one line and the kind of error, as Python would raise it."""

@@ -47,7 +47,7 @@ def sample(
     with open_run(desk, visitor, run_id) as (session, run):
         number = _number(run, split, sample_id)
         names = class_names(session, digest_of(run))
-        curve = _curve(session, run, split, number, names)
+        curve = curve_of(session, run, split, number, names)
         shown: dict[str, Any] = {
             "run": facts_of(run),
             "split": split,
@@ -74,7 +74,10 @@ def _number(run: StoredRun, split: str, sample_id: str) -> int:
     return int(sample_id)
 
 
-def _curve(session: Session, run: StoredRun, split: str, sample_id: int, names: dict[int, str]) -> list[dict[str, Any]]:
+def curve_of(
+    session: Session, run: StoredRun, split: str, sample_id: int, names: dict[int, str]
+) -> list[dict[str, Any]]:
+    """How a sample's loss went, epoch by epoch, and what it was taken for."""
     rows = session.sql(
         """select epoch, loss, label, prediction, correct, confidence, entropy from dynamics
         where run_id = $run_id and split = $split and sample_id = $sample_id order by epoch""",

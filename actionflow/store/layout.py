@@ -13,6 +13,8 @@ SCORES = f"{ROOT}/scores"
 FEATURES = f"{ROOT}/features"
 OUTPUTS = f"{ROOT}/outputs"
 CLUSTERS = f"{ROOT}/clusters"
+PIXELS = f"{ROOT}/pixels"
+AUDITS = f"{ROOT}/audits"
 CURRICULA = f"{ROOT}/curriculum"
 MARKS = f"{ROOT}/marks"
 CHECKPOINTS = f"{ROOT}/checkpoint"
@@ -20,7 +22,8 @@ DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
 
 # Tags, as seen in the MLflow UI.
-TAG_KIND = "actionflow.kind"  # training | dataset | resume | curriculum | comparison | curves | study | marks
+# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | study | marks
+TAG_KIND = "actionflow.kind"
 TAG_SCHEMA = "actionflow.schema_version"
 TAG_TASK = "actionflow.task"
 TAG_MODEL = "actionflow.model"
@@ -32,6 +35,7 @@ TAG_CURRICULUM = "actionflow.curriculum"  # the file that a run was trained on
 TAG_CURRICULUM_RUN = "actionflow.curriculum_run"  # the run whose scores it came from
 TAG_COMPARED = "actionflow.compared_runs"
 TAG_CLUSTERED = "actionflow.clustered_run"
+TAG_AUDITED = "actionflow.audited_run"
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")
@@ -71,6 +75,11 @@ def unsent(run_id: str) -> Path:
 def lock(run_id: str) -> Path:
     """The file that a process holds while it writes into a run."""
     return home() / "running" / f"{run_id}.lock"
+
+
+def local_checkpoints(run_id: str) -> Path:
+    """What an unfinished training needs and is too large to be sent."""
+    return home() / "checkpoints" / run_id
 
 
 def cache(run_id: str) -> Path:

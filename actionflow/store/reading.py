@@ -128,6 +128,18 @@ class StoredRun:
         content: dict[str, Any] = json.loads(self.local(layout.DESCRIPTION).read_text())
         return content
 
+    @property
+    def entry_point(self) -> str:
+        """What trained it, for `mlflow run . -e <this>`; in runs that do not say so it is called like their data."""
+        description = self.description()
+        return str(description.get("entry_point") or description["settings"]["dataset"])
+
+    @cached_property
+    def threshold_class(self) -> int:
+        """The class beyond those of the data set that a training gave to its threshold samples; -1 without any."""
+        given = self.description().get("threshold_samples") if self.has(layout.DESCRIPTION) else None
+        return int(given["class"]) if given else -1
+
     def checkpoints(self) -> list[int]:
         """The epochs after which a checkpoint was kept, newest first."""
         names = [name for name in self._names(layout.CHECKPOINTS) if name.startswith("epoch-") and name.endswith(".pt")]

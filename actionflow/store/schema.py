@@ -75,6 +75,11 @@ SCORES = pa.schema(
         pa.field("forgetting", pa.int32()),
         pa.field("ever_learnt", pa.bool_()),
         pa.field("el2n", pa.float64()),
+        # Of trainings that were asked for them: no epoch's file has what they are made of.
+        pa.field("vog", pa.float64()),
+        pa.field("vog_early", pa.float64()),
+        pa.field("vog_late", pa.float64()),
+        pa.field("grand", pa.float64()),
     ]
 )
 
@@ -114,6 +119,22 @@ CLUSTERS = pa.schema(
         pa.field("cluster", pa.int32(), nullable=False),
         pa.field("cluster_name", NAME, nullable=False),
         pa.field("distance", pa.float64(), nullable=False),
+    ]
+)
+
+# What an audit says of the labels of a split, most suspicious first.
+AUDITS = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("suspect_rank", pa.int64(), nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("label", pa.int32(), nullable=False),
+        pa.field("suggested", pa.int32()),
+        pa.field("score_name", NAME, nullable=False),
+        pa.field("score", pa.float64(), nullable=False),
+        pa.field("chance_wrong", pa.float64()),
+        pa.field("suspect", pa.bool_(), nullable=False),
     ]
 )
 
@@ -163,6 +184,27 @@ def features_schema(width: int) -> pa.Schema:
             pa.field("feature", pa.list_(pa.float32(), width), nullable=False),
         ]
     )
+
+
+def pixels_schema(pixels: int) -> pa.Schema:
+    """The schema of a pixels file whose images have so many; their height and width stand in its metadata."""
+    return pa.schema(
+        [
+            pa.field("run_id", NAME, nullable=False),
+            pa.field("split", NAME, nullable=False),
+            pa.field("sample_id", pa.int64(), nullable=False),
+            pa.field("action", pa.list_(pa.float32(), pixels), nullable=False),
+        ]
+    )
+
+
+def filled(table: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """A table in a schema: its columns cast, those that it lacks null, and no others."""
+    columns = [
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.table(columns, schema=wanted)
 
 
 def constant(value: str, length: int) -> pa.DictionaryArray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
+from mlflow.entities import Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 from PIL import Image
 
@@ -31,6 +33,31 @@ def told(client: MlflowClient, what: str) -> Iterator[None]:
         raise StoreError(
             f"MLflow at {client.tracking_uri} did not take the {what}: {parquet.first_line(error)[:300]}"
         ) from error
+
+
+@contextmanager
+def kept_in_a_run(client: MlflowClient, what: str, experiment_id: str, run_id: str | None = None) -> Iterator[str]:
+    """The id of a run to keep an answer in: the one that is open already, or a new one that ends with the block."""
+    # MLflow prints the run's address on standard output, which is for data.
+    with told(client, what), redirect_stdout(sys.stderr):
+        target = run_id or str(client.create_run(experiment_id).info.run_id)
+        try:
+            yield target
+        except BaseException:
+            client.set_terminated(target, RunStatus.to_string(RunStatus.FAILED))
+            raise
+        if run_id is None:
+            client.set_terminated(target)
+
+
+def introduce(
+    client: MlflowClient, run_id: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str | None]
+) -> None:
+    """Say what a run is; parameters that `mlflow run` has logged already stay as they are."""
+    client.update_run(run_id, name=name)
+    known = client.get_run(run_id).data.params
+    new = [Param(key, str(value)) for key, value in params.items() if key not in known]
+    client.log_batch(run_id, params=new, tags=[RunTag(key, value) for key, value in tags.items() if value])
 
 
 def log_table(client: MlflowClient, run_id: str, columns: Mapping[str, Sequence[Any]], artifact: str) -> None:

@@ -54,41 +54,39 @@ class RunWriter:
 
     def log_features(self, split: str, sample_ids: NDArray[np.int64], features: NDArray[np.float32]) -> None:
         """Write the feature vectors (n, d) of one split."""
-        order = np.argsort(sample_ids)
-        rows, width = features.shape
-        columns = [
-            schema.constant(self.run_id, rows),
-            schema.constant(split, rows),
-            sample_ids[order],
-            pa.FixedSizeListArray.from_arrays(pa.array(features[order].ravel()), width),
-        ]
-        table = pa.table(columns, schema=schema.features_schema(width))
-        self.sender.send_table(f"{layout.FEATURES}/{split}.parquet", schema.stamp(table, "features"))
+        columns = {"sample_id": sample_ids, "feature": _vectors(features)}
+        self.log_samples("features", split, columns, schema.features_schema(features.shape[1]))
+
+    def log_pixels(self, split: str, sample_ids: NDArray[np.int64], action: NDArray[np.float32]) -> None:
+        """Write the action (n, height, width) of every pixel of one split, row by row from the top left."""
+        rows = action.reshape(len(action), -1)
+        columns = {"sample_id": sample_ids, "action": _vectors(rows)}
+        self.log_samples("pixels", split, columns, schema.pixels_schema(rows.shape[1]), shape=action.shape[1:])
 
     def log_outputs(self, split: str, columns: Mapping[str, Any]) -> None:
         """Write what the model said of one split: `sample_id`, and those columns of the schema that the task has."""
-        rows = len(columns["sample_id"])
-        known = {"run_id": schema.constant(self.run_id, rows), "split": schema.constant(split, rows), **columns}
-        arrays = [
-            pa.array(known[field.name]).cast(field.type) if field.name in known else pa.nulls(rows, field.type)
-            for field in schema.OUTPUTS
-        ]
-        table = pa.table(arrays, schema=schema.OUTPUTS).sort_by("sample_id")
-        self.sender.send_table(f"{layout.OUTPUTS}/{split}.parquet", schema.stamp(table, "outputs"))
+        self.log_samples("outputs", split, columns, schema.OUTPUTS)
 
     def log_clusters(self, split: str, members: pa.Table, **facts: Any) -> None:
         """Write which cluster each sample of one split belongs to, in place of an earlier clustering."""
-        rows = members.num_rows
-        columns = {
-            "run_id": schema.constant(self.run_id, rows),
-            "split": schema.constant(split, rows),
-            "sample_id": members["sample_id"],
-            "cluster": members["cluster"],
-            "cluster_name": members["name"].cast(schema.NAME),
-            "distance": members["distance"],
-        }
-        table = pa.table(columns, schema=schema.CLUSTERS).sort_by("sample_id")
-        self.sender.send_table(f"{layout.CLUSTERS}/{split}.parquet", schema.stamp(table, "clusters", **facts))
+        columns = {name: members[name] for name in ("sample_id", "cluster", "distance")}
+        self.log_samples("clusters", split, columns | {"cluster_name": members["name"]}, schema.CLUSTERS, **facts)
+
+    def log_audit(self, split: str, suspects: pa.Table, **facts: Any) -> None:
+        """Write what an audit says of the labels of one split, in place of an earlier audit."""
+        columns = {name: suspects[name] for name in schema.AUDITS.names if name not in ("run_id", "split")}
+        self.log_samples("audits", split, columns, schema.AUDITS, **facts)
+
+    def log_samples(self, kind: str, split: str, columns: Mapping[str, Any], wanted: pa.Schema, **facts: Any) -> None:
+        """Write a file of one row per sample of a split; columns of the schema that are not given are null.
+
+        `kind` is the view, and the folder below `actionflow/` in which its files lie.
+        """
+        rows = len(columns["sample_id"])
+        known = {"run_id": schema.constant(self.run_id, rows), "split": schema.constant(split, rows), **columns}
+        arrays = [_column(known.get(field.name), field.type, rows) for field in wanted]
+        table = pa.table(arrays, schema=wanted).sort_by("sample_id")
+        self.sender.send_table(f"{layout.ROOT}/{kind}/{split}.parquet", schema.stamp(table, kind, **facts))
 
     def log_curriculum(self, name: str, table: pa.Table, **facts: Any) -> str:
         """Write a curriculum, with the facts it came from; return its address."""
@@ -110,6 +108,18 @@ class RunWriter:
     def drop_checkpoint(self, epoch: int) -> None:
         """Remove a checkpoint: a later one has arrived, or the training has finished."""
         self.sender.delete(checkpoint_file(epoch))
+
+
+def _vectors(rows: NDArray[np.float32]) -> pa.FixedSizeListArray:
+    """The rows of (n, d), without copying a number."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+
+
+def _column(values: Any, kind: pa.DataType, rows: int) -> pa.Array | pa.ChunkedArray:
+    if values is None:
+        return pa.nulls(rows, kind)
+    whole = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    return whole if whole.type == kind else whole.cast(kind)
 
 
 def checkpoint_file(epoch: int) -> str:

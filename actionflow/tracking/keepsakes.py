@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 import mlflow.pytorch
 import numpy as np
+import torch
 from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 from torch import nn
@@ -14,19 +15,21 @@ from torch import nn
 from actionflow.training.data import ImageDataset
 
 
-def log_model(model: nn.Module, dataset: ImageDataset, run_id: str) -> None:
+def log_model(model: nn.Module, dataset: ImageDataset) -> None:
     """The best weights, as a graph that loads without this package and without unpickling anything."""
     shape = (dataset.channels, *dataset.image_size)
     # Two samples: an example of one would fix the batch size at one.
     example = np.zeros((2, *shape), np.float32)
+    with torch.inference_mode():
+        outputs = model.eval().cpu()(torch.from_numpy(example)).shape[1:]
     signature = ModelSignature(
         Schema([TensorSpec(np.dtype(np.float32), (-1, *shape))]),
-        Schema([TensorSpec(np.dtype(np.float32), (-1, len(dataset.class_names)))]),
+        Schema([TensorSpec(np.dtype(np.float32), (-1, *outputs))]),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mlflow.pytorch.log_model(
-            model.eval().cpu(),
+            model,
             name="model",
             signature=signature,
             input_example=example,

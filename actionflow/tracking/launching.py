@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, fields, replace
@@ -24,6 +21,7 @@ from actionflow.errors import ActionFlowError, SettingsError, StoreError
 from actionflow.store import layout, parquet
 from actionflow.store.finding import find_runs
 from actionflow.store.reading import StoredRun
+from actionflow.tracking.interrupts import end_by_signal
 from actionflow.tracking.tracked_run import TrackedRun
 from actionflow.training.settings import Settings
 
@@ -32,9 +30,7 @@ R = TypeVar("R", bound=TrackedRun[Any])
 
 def launch(train: Callable[[R], None], kind: type[R], arguments: Sequence[str] | None = None) -> None:
     """Read the parameters, open the run, train. A mistake is one line on stderr and exit code 1."""
-    if threading.current_thread() is threading.main_thread():
-        # A scheduler that takes the machine back sends SIGTERM: as Ctrl-C, it leaves a run that says so.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    end_by_signal()
     try:
         _command(train, kind).main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except ActionFlowError as error:
@@ -143,12 +139,7 @@ def _interrupted(kind: type[R], resume: str, words: dict[str, str], client: Mlfl
     stored = find_runs([resume], client)[0]
     if stored.run.info.status == RunStatus.to_string(RunStatus.FINISHED):
         raise SettingsError(f"run {stored.run_id} has finished: there is nothing to resume.")
-    dataset = stored.description()["settings"]["dataset"]
-    if words["dataset"] not in (dataset, kind.settings_class.dataset):
-        raise SettingsError(
-            f"run {stored.run_id} was trained on {dataset}, not on {words['dataset']}: type `mlflow run . -e {dataset} "
-            f"-P resume={stored.run_id}`"
-        )
+    _check_asked(kind, stored, words["dataset"])
     launched = os.environ.pop("MLFLOW_RUN_ID", None)
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
     if launched:
@@ -156,6 +147,16 @@ def _interrupted(kind: type[R], resume: str, words: dict[str, str], client: Mlfl
         client.set_tag(launched, layout.TAG_RESUMED, stored.run_id)
         client.update_run(launched, name=f"resume {stored.name}")
     return stored
+
+
+def _check_asked(kind: type[R], stored: StoredRun, asked: str) -> None:
+    """Refuse to go on with a run of another data set, or of another kind of training; the default may stand for any."""
+    dataset, entry = stored.description()["settings"]["dataset"], stored.entry_point
+    how = f"type `mlflow run . -e {entry} -P resume={stored.run_id}`"
+    if asked not in (dataset, kind.settings_class.dataset):
+        raise SettingsError(f"run {stored.run_id} was trained on {dataset}, not on {asked}: {how}")
+    if entry != kind.settings_class(dataset=dataset).entry_point:
+        raise SettingsError(f"run {stored.run_id} was trained by entry point {entry}, not by {kind.entry}: {how}")
 
 
 def _name(run: Run, run_name: str, settings: Settings, client: MlflowClient) -> None:
@@ -172,9 +173,6 @@ def _end(client: MlflowClient, run_id: str, error: BaseException) -> None:
     interrupted = isinstance(error, KeyboardInterrupt)
     if interrupted:
         print(f"Stopped. The finished epochs are kept; go on with -P resume={run_id}", file=sys.stderr)
-        # An interrupt in the middle of a commit leaves its transaction open for as long as the traceback knows its
-        # frames, and a database file has one writer at a time: let go of it, or the mark waits for ourselves.
-        traceback.clear_frames(error.__traceback__)
     status = RunStatus.to_string(RunStatus.KILLED if interrupted else RunStatus.FAILED)
     try:
         mlflow.end_run(status)

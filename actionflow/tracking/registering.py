@@ -70,8 +70,9 @@ def register(
     dataset: StoredDataset,
     splits: Mapping[str, Sized],
     model: ModelFacts,
+    facts: Mapping[str, Any],
 ) -> None:
-    """Tell the run what it trains."""
+    """Tell the run what it trains; `facts` are what only this kind of training has to say."""
     client = writer.client
     with writer.sender.border("the run's description"):
         samples_run = dataset_run(
@@ -80,7 +81,7 @@ def register(
         client.log_batch(run.info.run_id, params=_new_params(client, run.info.run_id, settings))
         client.log_batch(run.info.run_id, tags=_tags(settings, dataset, samples_run))
         client.log_inputs(run.info.run_id, datasets=_inputs(dataset, splits))
-    writer.describe(_description(settings, dataset, splits, model))
+    writer.describe({**_description(settings, dataset, splits, model), **facts})
     writer.sender.send(layout.ENVIRONMENT, lambda path: path.write_text(_installed()))
 
 
@@ -146,6 +147,7 @@ def _description(
 ) -> dict[str, Any]:
     return {
         "task": dataset.task,
+        "entry_point": settings.entry_point,
         "settings": settings.as_dict(),
         "dataset": {
             "name": dataset.name,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from transformers import TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -21,6 +22,7 @@ from actionflow.tracking.registering import ModelFacts, introduction
 from actionflow.tracking.tracked_run import TrackedRun, shown_scores
 from actionflow.training.language import Encoded, LanguageModel, Task
 from actionflow.training.language.features import text_features
+from actionflow.training.language.gradients import Texts
 from actionflow.training.language.writing import rouge, write_texts
 from actionflow.training.settings import TextSettings
 from actionflow.training.texts import TextDataset, TextSamples
@@ -38,7 +40,7 @@ class TextRun(TrackedRun[TextSettings]):
     @property
     def checkpoints(self) -> Path:
         """Where Hugging Face keeps what an interrupted training needs: on this machine, for it is large."""
-        return layout.home() / "checkpoints" / self.run_id
+        return layout.local_checkpoints(self.run_id)
 
     @property
     def recorded_splits(self) -> list[str]:
@@ -52,9 +54,11 @@ class TextRun(TrackedRun[TextSettings]):
         splits: dict[str, TextSamples],
         encoded: dict[str, Encoded],
         language: LanguageModel,
+        task: Task,
     ) -> str | None:
         """Write down what is trained, say what was cut; return the checkpoint that a resumed training goes on from."""
         self.dataset, self.splits, self.encoded, self.language = dataset, splits, encoded, language
+        self.gradients.check(lambda: self._texts(task, "train"), self.settings.model)
         model = ModelFacts.of(language.model, str(language.model.device))
         self._open(dataset, splits, model)
         self.progress.say(introduction(self.settings, dataset, splits, model))
@@ -69,6 +73,7 @@ class TextRun(TrackedRun[TextSettings]):
     def end_epoch(self, tables: dict[str, pa.Table]) -> None:
         """Log how an epoch went: the recorder has written it."""
         epoch = self.recorder.epoch - 1
+        self.gradients.keep(epoch, self.language.model, self.writer.sender)
         figures = {split: _figures(table) for split, table in tables.items()}
         metrics = {f"{split}/{name}": value for split, each in figures.items() for name, value in each.items()}
         self.writer.sender.send_metrics(metrics, step=epoch)
@@ -82,7 +87,7 @@ class TextRun(TrackedRun[TextSettings]):
 
     def finish(self, task: Task, token_losses: dict[str, dict[str, Any]]) -> None:
         """Write scores, features, what the model said, loss curves, the model, and the report of it all."""
-        scores = self.recorder.finish()
+        scores = self.recorder.finish(self.gradients.more_scores(lambda *chosen: self._texts(task, *chosen)))
         split, rows = shown_scores(scores)
         self._log_features(task)
         said = self._said(split, rows, task)
@@ -93,6 +98,15 @@ class TextRun(TrackedRun[TextSettings]):
         last = {f"last/{split}_{name}": value for split, each in self._last.items() for name, value in each.items()}
         self._close(last, self.recorder.epoch - 1, f"actionflow query extremes --run {self.run_id[:8]}")
         shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+    def _texts(self, task: Task, split: str, sample_ids: NDArray[np.int64] | None = None) -> Texts:
+        encoded, labels = self.encoded[split], self.splits[split].labels
+        places = np.arange(len(encoded))
+        if sample_ids is not None:
+            places = np.flatnonzero(np.isin(self.splits[split].sample_ids, sample_ids))
+        return Texts(
+            self.language.model, Encoded([encoded.items[place] for place in places]), labels[places], task.collator
+        )
 
     def _go_on(self) -> str | None:
         if self.settings.curriculum and self.settings.pacing != "full":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
@@ -17,10 +19,12 @@ from actionflow.recording import Recorder
 from actionflow.reporting import log_report, shown_split
 from actionflow.store.reading import StoredRun
 from actionflow.tracking import registering
+from actionflow.tracking.gradients import GradientScores
 from actionflow.tracking.lessons import Lessons
 from actionflow.tracking.registering import ModelFacts, StoredDataset
 from actionflow.training.settings import Settings
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 S = TypeVar("S", bound=Settings)
 
 
@@ -38,6 +42,7 @@ class TrackedRun(Generic[S]):
         self.resumes = resumes
         self.progress = Progress(settings.epochs)
         self.lessons: Lessons | None = None
+        self.gradients = GradientScores(settings.gradient_scores, self.run_id, self.progress)
         self._started = time.perf_counter()
 
     def curriculum(self, dataset: StoredDataset) -> pa.Table:
@@ -46,9 +51,11 @@ class TrackedRun(Generic[S]):
         self.lessons.check(dataset)
         return self.lessons.table
 
-    def _open(self, dataset: StoredDataset, splits: dict[str, Any], model: ModelFacts) -> StoredRun:
+    def _open(
+        self, dataset: StoredDataset, splits: dict[str, Any], model: ModelFacts, facts: Mapping[str, Any] = NOTHING
+    ) -> StoredRun:
         """Write down what is trained; a resumed run knows it already, and only sees that the data are the same."""
-        self.recorder = Recorder(self.run_id, self.client)
+        self.recorder = Recorder(self.run_id, self.client, probabilities=self.settings.keeps_probabilities)
         self.writer = self.recorder.writer
         stored = StoredRun(self.client.get_run(self.run_id), self.client)
         if self.resumes:
@@ -56,7 +63,7 @@ class TrackedRun(Generic[S]):
             for artifact in self.writer.sender.send_leftovers():
                 self.progress.say(f"Sent {artifact}, which was waiting on this machine.")
         else:
-            registering.register(self.writer, self.run, self.settings, dataset, splits, model)
+            registering.register(self.writer, self.run, self.settings, dataset, splits, model, facts)
             if self.lessons:
                 self.lessons.register(self.client, self.run_id)
         if self.lessons:
@@ -68,6 +75,7 @@ class TrackedRun(Generic[S]):
         self.recorder.go_on_after(epoch)
         self.progress.epoch = epoch + 1
         self.progress.say(f"Resuming run {self.run_id} after {epoch + 1} finished epochs.")
+        self.gradients.go_on_after(epoch)
 
     def _log_report(self) -> None:
         """Group the samples by their loss curves, and show everything that was recorded in MLflow's pages."""

@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from actionflow.errors import SettingsError, TrainingError
-from actionflow.training.data import Samples
-from actionflow.training.models import PenultimateFeatures, penalty
+from actionflow.training.data import ImageDataset, Samples
+from actionflow.training.models import PenultimateFeatures, build_model, penalty
+from actionflow.training.objectives import CLASSIFICATION, Objective
 from actionflow.training.schedule import EarlyStopping, batches_of, plateau
-from actionflow.training.settings import VisionSettings
+from actionflow.training.settings import PictureSettings, VisionSettings
 
-# Sees every batch: sample ids, logits and targets. A recorder is one, a progress bar another.
+# Sees every batch: sample ids, outputs and targets. A recorder is one, a progress bar another.
 Watcher = Callable[[Tensor, Tensor, Tensor], None]
 
 EVALUATION_BATCH = 256
@@ -33,18 +33,19 @@ class Pass:
     """What one pass over a split came to."""
 
     loss: float
-    accuracy: float
+    accuracy: float | None  # where samples are right or wrong
     samples_per_second: float
 
 
 class Trainer:
-    """Trains a classifier: Adam, plateau, early stopping on the validation loss.
+    """Trains a model, a classifier unless told otherwise: Adam, plateau, early stopping on the validation loss.
 
     Everything random in epoch n follows from the seed and n alone, so a resumed training equals an unbroken one.
     """
 
-    def __init__(self, model: nn.Module, settings: VisionSettings) -> None:
+    def __init__(self, model: nn.Module, settings: PictureSettings, objective: Objective = CLASSIFICATION) -> None:
         self.settings = settings
+        self.objective = objective
         self.device = choose_device(settings.device)
         self.model = model.to(self.device)
         self.optimizer = torch.optim.Adam(
@@ -59,6 +60,13 @@ class Trainer:
         self.epoch = 0
         self.steps = 0  # gradient steps so far
         self.learning_rate = settings.learning_rate  # of the epoch trained last; the optimizer's may be reduced already
+
+    @classmethod
+    def fresh(cls, dataset: ImageDataset, settings: VisionSettings, classes: int | None = None) -> Trainer:
+        """A trainer of a model that has seen nothing: random weights, drawn by the seed; of the data's classes."""
+        seed_everything(settings.seed)
+        outputs = classes or len(dataset.class_names)
+        return cls(build_model(settings.model, dataset.channels, dataset.image_size, outputs), settings)
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are left, until the last or until patience is exhausted."""
@@ -89,6 +97,16 @@ class Trainer:
         with PenultimateFeatures(self.model) as features:
             self.evaluate(samples, [lambda *_: found.append(features.last.cpu())])
         return torch.cat(found).numpy()
+
+    def outputs(self, samples: Samples) -> Tensor:
+        """What the model says of these samples, in their order."""
+        found: list[Tensor] = []
+        self.evaluate(samples, [lambda _ids, outputs, _targets: found.append(outputs.cpu())])
+        return torch.cat(found)
+
+    def probabilities(self, samples: Samples) -> NDArray[np.float32]:
+        """The probability (n, classes) of every class."""
+        return self.outputs(samples).softmax(dim=1).numpy()
 
     def end_epoch(self, validation: Pass, patient: bool = False) -> None:
         """Let the schedule see how validation went; a patient one does not count epochs that brought nothing better."""
@@ -134,41 +152,48 @@ class Trainer:
         handle: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
         order: Tensor,
     ) -> Pass:
-        """Go over `samples` in `order`; `handle` turns images and targets into logits and the batch's mean loss."""
+        """Go over `samples` in `order`; `handle` turns images and targets into outputs and the batch's mean loss."""
         ids, images, labels = (torch.from_numpy(a) for a in (samples.sample_ids, samples.images, samples.labels))
+        # Grey pictures may lie in memory in two ways that are one and the same to numpy; torch takes one of them for
+        # channels-last, where dropout draws otherwise: the same samples must not train differently.
+        images = images.flatten().view(images.shape)
         started = time.perf_counter()
         losses, right = BatchLosses(self.epoch), torch.zeros((), dtype=torch.int64, device=self.device)
+        judge = self.objective.right
         for cut in batches_of(len(order), batch_size):
             chosen = order[cut]
-            targets = labels[chosen].to(self.device, non_blocking=True)
+            classes = labels[chosen].to(self.device, non_blocking=True)
             pixels = images[chosen].to(self.device, non_blocking=True).float().div_(255)
-            logits, loss = handle(pixels, targets)
+            targets = self.objective.targets(pixels, classes)
+            outputs, loss = handle(pixels, targets)
             losses.add(loss, len(chosen))
-            right += (logits.argmax(dim=1) == targets).sum()
+            if judge is not None:
+                right += judge(outputs, targets)
             for watch in watchers:
-                watch(ids[chosen], logits, targets)
+                watch(ids[chosen], outputs, targets)
         elapsed = time.perf_counter() - started
-        return Pass(losses.mean(), float(right) / len(order), len(order) / elapsed)
+        accuracy = None if judge is None else float(right) / len(order)
+        return Pass(losses.mean(), accuracy, len(order) / elapsed)
 
     def _step(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self._forward(pixels)
-        loss = functional.cross_entropy(logits, targets)
+        outputs = self._forward(pixels)
+        loss = self.objective.loss(outputs, targets)
         extra = penalty(self.model)
         self.optimizer.zero_grad(set_to_none=True)
         (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.steps += 1
-        return logits.detach(), loss.detach()
+        return outputs.detach(), loss.detach()
 
     def _look(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self._forward(pixels)
-        return logits, functional.cross_entropy(logits, targets)
+        outputs = self._forward(pixels)
+        return outputs, self.objective.loss(outputs, targets)
 
     def _forward(self, pixels: Tensor) -> Tensor:
-        """Logits in float32, whatever the model computed in."""
+        """Outputs in float32, whatever the model computed in."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bf16"):
-            logits: Tensor = self.model(pixels)
-        return logits.float()
+            outputs: Tensor = self.model(pixels)
+        return outputs.float()
 
 
 class BatchLosses:

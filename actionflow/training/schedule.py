@@ -21,12 +21,12 @@ class EarlyStopping:
     def __init__(self, patience: int) -> None:
         self.patience = patience
         self.best_loss = math.inf
-        self.best_accuracy = 0.0
+        self.best_accuracy: float | None = 0.0
         self.best_epoch = -1
         self.best_weights: dict[str, Tensor] = {}
         self.waited = 0
 
-    def update(self, epoch: int, loss: float, accuracy: float, model: nn.Module) -> None:
+    def update(self, epoch: int, loss: float, accuracy: float | None, model: nn.Module) -> None:
         """See how an epoch went."""
         if loss < self.best_loss:
             self.best_loss, self.best_accuracy, self.best_epoch, self.waited = loss, accuracy, epoch, 0

@@ -6,11 +6,29 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from actionflow.errors import SettingsError, nearest
+from actionflow.errors import SettingsError, either, nearest
+
+# How training labels are made wrong.
+NOISE_KINDS = ("symmetric", "pairs", "file")
+YES_NO = ("false", "true")
+
+# What -P gradients can name, and the columns of scores that each brings.
+GRADIENT_SCORES = {"vog": ("vog", "vog_early", "vog_late"), "grand": ("grand",)}
 
 
-def _setting(default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None) -> Any:
-    return field(default=default, metadata={"meaning": meaning, "choices": choices, "least": least})
+def _setting(
+    default: Any, meaning: str, choices: tuple[str, ...] = (), least: int | None = None, words: tuple[str, ...] = ()
+) -> Any:
+    """`words` are those of which several may be named, with commas between them; none is named when it is empty."""
+    return field(default=default, metadata={"meaning": meaning, "choices": choices, "least": least, "words": words})
+
+
+def _probabilities() -> Any:
+    return _setting("false", "whether the probability of every class is kept", YES_NO)
+
+
+def _gradients() -> Any:
+    return _setting("", "scores that need gradients: vog, grand or vog,grand", words=tuple(GRADIENT_SCORES))
 
 
 @dataclass(frozen=True)
@@ -37,6 +55,8 @@ class Settings:
     def __post_init__(self) -> None:
         for each in fields(self):
             _check(each.name, getattr(self, each.name), each.metadata)
+        if "vog" in self.gradient_scores and self.epochs < 2:
+            raise SettingsError("gradients=vog compares epochs, and epochs is 1: type -P epochs=2 or more.")
         if not 0 < self.learning_rate < float("inf"):
             raise SettingsError(f"learning_rate must be a number above 0, found {self.learning_rate}.")
 
@@ -49,6 +69,21 @@ class Settings:
     def records_held_out(self) -> bool:
         """Whether the signals of the splits that are not trained on are kept."""
         return self.record in ("val", "both")
+
+    @property
+    def entry_point(self) -> str:
+        """What trains with such settings: `mlflow run . -e <this>`."""
+        return self.dataset
+
+    @property
+    def gradient_scores(self) -> tuple[str, ...]:
+        """The scores that need gradients, of those asked for."""
+        return words_of(getattr(self, "gradients", ""))
+
+    @property
+    def keeps_probabilities(self) -> bool:
+        """Whether the probability of every class is kept, for each sample and epoch."""
+        return bool(getattr(self, "probabilities", "false") == "true")
 
     def as_dict(self) -> dict[str, Any]:
         """All settings by name."""
@@ -72,11 +107,10 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class VisionSettings(Settings):
-    """The parameters of a training on pictures; the paper's protocol by default."""
+class PictureSettings(Settings):
+    """What every training on pictures can be told; the paper's protocol by default."""
 
     dataset: str = _setting("digits", "the data set, or images for your own")
-    model: str = _setting("keras_cnn", "keras_cnn, resnet_v2, xception, or any classification model of torchvision")
     epochs: int = _setting(100, "at most: early stopping ends most trainings before", least=1)
     learning_rate: float = _setting(0.001, "Adam's, at the start")
     stop_patience: int = _setting(5, "stop after so many epochs without a better validation loss; 0 never", least=0)
@@ -84,6 +118,48 @@ class VisionSettings(Settings):
     image_size: int = _setting(0, "scale pictures to n x n; 0 keeps them", least=0)
     train_signals: str = _setting("online", "as met in training, or from a pass of their own", ("online", "exact"))
     steps: int = _setting(0, "gradient steps at most, over all epochs; 0 counts epochs only", least=0)
+
+
+@dataclass(frozen=True)
+class VisionSettings(PictureSettings):
+    """The parameters of a training that tells pictures apart."""
+
+    model: str = _setting("keras_cnn", "keras_cnn, resnet_v2, xception, or any classification model of torchvision")
+    probabilities: str = _probabilities()
+    gradients: str = _gradients()
+    threshold_samples: str = _setting(
+        "false", "give some training samples a class of their own, which shows an audit how a wrong label looks", YES_NO
+    )
+    noise: float = _setting(0.0, "share of the training labels that is made wrong, for studies")
+    noise_kind: str = _setting("symmetric", "to any other class, the next one, or as noise_file says", NOISE_KINDS)
+    noise_file: str = _setting(
+        "", "noise_kind=file: a label for each training sample, as csv, tsv, jsonl, parquet or npy"
+    )
+    noise_column: str = _setting("", "its column with the labels")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.noise <= 1:
+            raise SettingsError(f"noise is a share from 0 to 1, found {self.noise}: type for instance -P noise=0.2.")
+        if self.noise_kind == "file" and not self.noise_file:
+            raise SettingsError("noise_kind=file needs labels: type -P noise_file=<file> -P noise_column=<its column>.")
+        if self.noise_kind == "file" and self.noise:
+            raise SettingsError(f"noise={self.noise} beside noise_kind=file: the file says which labels are wrong.")
+        if self.noise_kind != "file" and (self.noise_file or self.noise_column):
+            raise SettingsError("noise_file and noise_column are read with -P noise_kind=file only: type that too.")
+
+
+@dataclass(frozen=True)
+class AutoencoderSettings(PictureSettings):
+    """The parameters of a training that gives pictures back."""
+
+    model: str = _setting("autoencoder", "the paper's network", ("autoencoder",))
+    pixels: str = _setting("val", "whose action is kept for every pixel", ("val", "both", "none"))
+
+    @property
+    def entry_point(self) -> str:
+        """One for all data sets."""
+        return "autoencoder"
 
 
 @dataclass(frozen=True)
@@ -107,16 +183,49 @@ class TextSettings(Settings):
     context_column: str = _setting("", "your column with what the text is read beside, such as a premise")
     label_column: str = _setting("label", "your column with the class")
     target_column: str = _setting("", "your column with the text to write; then there are no classes")
+    probabilities: str = _probabilities()
+    gradients: str = _gradients()
+
+
+def changed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Of settings that were written down, those that are not the default of their kind of training.
+
+    >>> changed({**VisionSettings().as_dict(), "seed": 3})
+    {'seed': 3}
+    """
+    # The kind that knows most of the names, and fewest others.
+    kind = max(_kinds(Settings), key=lambda each: (len(_defaults(each).keys() & settings), -len(fields(each))))
+    usual = _defaults(kind)
+    return {name: value for name, value in settings.items() if name in usual and value != usual[name]}
+
+
+def words_of(listed: str) -> tuple[str, ...]:
+    """The words of a list such as `vog, grand`, each once.
+
+    >>> words_of("vog, grand,vog")
+    ('vog', 'grand')
+    """
+    return tuple(dict.fromkeys(word.strip() for word in listed.split(",") if word.strip()))
+
+
+def _kinds(kind: type[Settings]) -> list[type[Settings]]:
+    return [each for below in kind.__subclasses__() for each in (below, *_kinds(below))]
+
+
+def _defaults(kind: type[Settings]) -> dict[str, Any]:
+    return {each.name: each.default for each in fields(kind)}
 
 
 def _check(name: str, value: Any, rule: Mapping[str, Any]) -> None:
-    least, choices = rule["least"], rule["choices"]
+    least, choices, words = rule["least"], rule["choices"], rule["words"]
     if least is not None and value < least:
         raise SettingsError(
             f"{name} must be at least {least}, found {value}: type for instance -P {name}={max(least, 1)}."
         )
+    if words and not set(words_of(value)) <= set(words):
+        raise SettingsError(f"{name} must be {', '.join(words)} or {','.join(words)}, found {value}.")
     if choices and value not in choices:
-        raise SettingsError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, found {value}.")
+        raise SettingsError(f"{name} must be {either(choices)}, found {value}.")
 
 
 def _converted(name: str, word: str, kind: type, default: Any) -> Any:

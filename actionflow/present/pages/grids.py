@@ -27,6 +27,11 @@ class Cell:
     score: str
     correct: bool | None
 
+    @property
+    def colour(self) -> str:
+        """That of what is told."""
+        return INK if self.correct is None else RIGHT if self.correct else WRONG
+
 
 def grid(cells: Sequence[Cell]) -> Image.Image:
     """The cells row by row on white, as many in a row as fit."""
@@ -42,9 +47,8 @@ def grid(cells: Sequence[Cell]) -> Image.Image:
 
 
 def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, cell: Cell, left: int, top: int) -> None:
-    colour = INK if cell.correct is None else RIGHT if cell.correct else WRONG
-    draw.text((left, top), _short(draw, cell.told), fill=colour, font=_font())
-    draw.text((left, top + LINE), _short(draw, cell.score), fill=INK, font=_font())
+    draw.text((left, top), shortened(cell.told), fill=cell.colour, font=_font())
+    draw.text((left, top + LINE), shortened(cell.score), fill=INK, font=_font())
     picture = enlarged(opened(cell.picture), SIDE)
     image.paste(picture, (left + (SIDE - picture.width) // 2, top + 2 * LINE + (SIDE - picture.height) // 2))
 
@@ -59,12 +63,12 @@ def enlarged(picture: Image.Image, side: int) -> Image.Image:
     return picture.resize(size, Image.Resampling.BOX)
 
 
-def _short(draw: ImageDraw.ImageDraw, text: str) -> str:
-    """As much of a text as a cell is wide."""
+def shortened(text: str) -> str:
+    """As much of a text as a cell is wide, which is eight times the size of its letters."""
     text = " ".join(text.split())[:SIDE]
-    if draw.textlength(text, font=_font()) <= SIDE:
+    if _font().getlength(text) <= SIDE:
         return text
-    while text and draw.textlength(text + "…", font=_font()) > SIDE:
+    while text and _font().getlength(text + "…") > SIDE:
         text = text[:-1]
     return text + "…"
 

@@ -65,17 +65,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class ImageDataset:
-    """A data set with its parts `train` and `test`; `source` says where it was found and what was left aside."""
+    """A data set with its parts `train` and `test`; `source` says where it was found and what was left aside.
+
+    `task` is what is learnt of a picture: its class, or (reconstruction) the picture itself.
+    """
 
     name: str
     class_names: tuple[str, ...]
     parts: dict[str, Samples]
     source: str
-
-    @property
-    def task(self) -> str:
-        """What is learnt of a picture: its class."""
-        return "classification"
+    task: str = "classification"
 
     @property
     def told(self) -> str:

@@ -25,17 +25,18 @@ def dataset_names() -> list[str]:
     return [DIGITS, *KNOWN_SETS, own_images.NAME]
 
 
-def load_dataset(name: str, data_dir: str = "", image_size: int = 0) -> ImageDataset:
+def load_dataset(name: str, data_dir: str = "", image_size: int = 0, told_apart: bool = True) -> ImageDataset:
     """Read a data set from `data_dir`, by default $ACTIONFLOW_DATA or ./data, and scale it to `image_size` unless 0.
 
     A known data set that is not there is downloaded. Ids count the training samples first, then the test samples.
+    `told_apart=False` also takes data of a single class.
     """
     if name not in dataset_names():
         raise SettingsError(f"there is no data set {name!r}. {nearest(name, dataset_names())}")
     if image_size < 0:
         raise SettingsError(f"image_size={image_size} cannot be meant: type -P image_size=32, or 0 to keep the size.")
     if name == own_images.NAME:
-        return own_images.load(data_dir, image_size)
+        return own_images.load(data_dir, image_size, told_apart)
     dataset = _digits() if name == DIGITS else _known(KNOWN_SETS[name], data_dir)
     return _scaled(dataset, image_size) if image_size else dataset
 

@@ -32,7 +32,7 @@ class Gathered:
     left_aside: list[str] = field(default_factory=list)
 
 
-def load(data_dir: str, image_size: int) -> ImageDataset:
+def load(data_dir: str, image_size: int, told_apart: bool = True) -> ImageDataset:
     """Read the pictures under `data_dir`; if they differ in size or are large, scale them to `image_size` or 64."""
     if not data_dir:
         raise SettingsError(f"the data set images is your own, and no place was given: type {WHAT_TO_TYPE}.")
@@ -40,7 +40,7 @@ def load(data_dir: str, image_size: int) -> ImageDataset:
     if not place.exists():
         raise DataError(f"{place} does not exist: type {WHAT_TO_TYPE}.")
     gathered = _gathered(place)
-    _check_classes(gathered, place)
+    _check_classes(gathered, place, told_apart)
     size = (image_size, image_size) if image_size else common_size(gathered.pictures())
     images = grey_if_all_are(decoded(gathered.pictures(), len(gathered.labels), size))
     samples = first_samples(images, gathered.labels, gathered.keys, gathered.metadata)
@@ -116,15 +116,18 @@ def _from_class_folders(
     )
 
 
-def _check_classes(gathered: Gathered, place: Path) -> None:
-    """There must be something to tell apart, and nothing to test that was never trained on."""
+def _check_classes(gathered: Gathered, place: Path, told_apart: bool) -> None:
+    """There must be something to tell apart, and nothing to test that was never trained on.
+
+    Who does not tell classes apart needs one, and may be tested on others.
+    """
     present = [gathered.class_names[label] for label in np.unique(gathered.labels)]
-    if len(present) < 2:
+    if len(present) < 1 + told_apart:
+        needs = "a classifier needs at least two classes" if told_apart else "an autoencoder needs at least one class"
         found = f"only '{present[0]}' in {place}" if present else f"none in {place} ({_count(place)} pictures)"
-        raise DataError(
-            f"a classifier needs at least two classes, found {found}: give each class a folder of its own, or type "
-            f"{WHAT_TO_TYPE}."
-        )
+        raise DataError(f"{needs}, found {found}: give each class a folder of its own, or type {WHAT_TO_TYPE}.")
+    if not told_apart:
+        return
     trained = gathered.trained or len(gathered.labels)
     strangers = np.setdiff1d(gathered.labels[trained:], gathered.labels[:trained])
     if len(strangers):

@@ -98,12 +98,12 @@ def _fraction(validation: str) -> float:
 
 def _draw(samples: Divisible, fraction: float, seed: int) -> NDArray[np.bool_]:
     """Mark this fraction of every class; a class with more than one sample is found on both sides."""
-    lots = _lots(samples.sample_ids, seed)
+    drawn_lots = lots(samples.sample_ids, seed)
     drawn = np.zeros(len(samples), np.bool_)
     for label in np.unique(samples.labels):
         members = np.flatnonzero(samples.labels == label)
         count = min(max(round(len(members) * fraction), 1), len(members) - 1)
-        drawn[members[np.argsort(lots[members], kind="stable")[:count]]] = True
+        drawn[members[np.argsort(drawn_lots[members], kind="stable")[:count]]] = True
     return drawn
 
 
@@ -111,15 +111,21 @@ def _draw_groups(samples: Divisible, groups: Sequence[str]) -> NDArray[np.bool_]
     """Mark whole groups, in the order of their lots, up to the number of samples that is nearest to a fifth."""
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     _, firsts, members = np.unique([numbers[group] for group in groups], return_index=True, return_inverse=True)
-    order = np.argsort(_lots(samples.sample_ids[firsts], FIXED_DRAW), kind="stable")
+    order = np.argsort(lots(samples.sample_ids[firsts], FIXED_DRAW), kind="stable")
     collected = np.cumsum(np.bincount(members)[order])
     nearest = int(np.abs(collected - HELD_OUT * len(samples)).argmin()) + 1
     return np.isin(members, order[: min(nearest, len(order) - 1)])
 
 
-def _lots(sample_ids: Integers, seed: int) -> NDArray[np.uint64]:
-    """A random-looking number for every id: splitmix64, written out because numpy's generators may change."""
-    return _mixed(_mixed(np.full(1, seed, np.uint64)) + sample_ids.astype(np.uint64))
+def lots(sample_ids: Integers, seed: int, draw: int = 0) -> NDArray[np.uint64]:
+    """A random-looking number for every id, another one in every draw of a seed.
+
+    It is splitmix64, written out because numpy's generators may change.
+    """
+    drawn = _mixed(_mixed(np.full(1, seed, np.uint64)) + sample_ids.astype(np.uint64))
+    for _ in range(draw):
+        drawn = _mixed(drawn)
+    return drawn
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -1,5 +1,7 @@
 """Models by name: the paper's three, and every classification model of torchvision fitted to small images.
 
+The paper's autoencoder stands beside them: it gives images back instead of naming their class.
+
 Seed torch, build, train:
 
     torch.manual_seed(seed)
@@ -9,8 +11,17 @@ Seed torch, build, train:
     features.last  # (n, 256)
 """
 
+from actionflow.training.models.autoencoder import Autoencoder, build_autoencoder
 from actionflow.training.models.building import build_model, model_names
 from actionflow.training.models.features import PenultimateFeatures, head_of
 from actionflow.training.models.keras_layers import penalty
 
-__all__ = ["PenultimateFeatures", "build_model", "head_of", "model_names", "penalty"]
+__all__ = [
+    "Autoencoder",
+    "PenultimateFeatures",
+    "build_autoencoder",
+    "build_model",
+    "head_of",
+    "model_names",
+    "penalty",
+]

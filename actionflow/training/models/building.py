@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from actionflow.errors import SettingsError, nearest
+from actionflow.errors import SettingsError, either, nearest
 from actionflow.training.models.keras_cnn import KerasCNN
 from actionflow.training.models.resnet_v2 import ResNetV2
 from actionflow.training.models.torchvision_models import build_torchvision_model, torchvision_names
@@ -110,7 +110,7 @@ def _what_fits(name: str, channels: int, image_size: tuple[int, int], classes: i
     houses = [house for house in HOUSE_MODELS if _fits(house, channels, image_size, classes)]
     sizes = [size for size in USUAL_SIZES if size > min(image_size)]
     size = next((size for size in sizes if _fits(name, channels, (size, size), classes)), None)
-    advice = [_alternatives(houses)] if houses else []
+    advice = [either(houses)] if houses else []
     advice += [f"-P image_size={size}"] if size else []
     return ", or ".join(advice) or "another model"
 
@@ -123,12 +123,3 @@ def _fits(name: str, channels: int, image_size: tuple[int, int], classes: int) -
     except UNFIT:
         return False
     return True
-
-
-def _alternatives(names: list[str]) -> str:
-    """Write names as a choice.
-
-    >>> _alternatives(["keras_cnn", "resnet_v2", "xception"])
-    'keras_cnn, resnet_v2 or xception'
-    """
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,4 +1,4 @@
-"""What a model knows of a sample just before it decides: the input of its last layer."""
+"""What a model knows of a sample just before it decides: the input of its last layer, or the code it was brought to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from actionflow.errors import RecordingError, SettingsError
+from actionflow.training.models.keras_layers import HouseModel
 
 
 def head_of(model: nn.Module) -> nn.Module:
-    """Return the layer that turns features into logits: the last linear layer or convolution."""
+    """Return the layer that turns features into outputs: the one that the model names, else its last with weights."""
+    named = model.feature_reader if isinstance(model, HouseModel) else None
+    if named is not None:
+        return named
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
     if not layers:
         raise SettingsError(

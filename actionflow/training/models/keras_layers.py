@@ -28,6 +28,11 @@ class HouseModel(nn.Module):
         """Return the L2 terms to add to the loss; None where the model has none."""
         return None
 
+    @property
+    def feature_reader(self) -> nn.Module | None:
+        """The layer whose input is what the model knows of a sample; None where it is the last one."""
+        return None
+
 
 def penalty(model: nn.Module) -> Tensor | None:
     """Return the L2 terms that a model of the paper adds to its loss, None for models that have none.
@@ -65,11 +70,19 @@ def same_convolution(
     """Build a 'same' convolution of an odd kernel.
 
     Half the kernel on each side is TensorFlow's padding for stride 1, and for a 1x1 kernel at any stride. A larger
-    kernel with a stride would need one side more than the other; no model here has one.
+    kernel with a stride would need one side more than the other: see `halving_convolution`.
     """
     if stride > 1 and kernel > 1:
         raise ValueError(f"'same' for a {kernel}x{kernel} kernel with stride {stride} is not symmetric")
     return _drawn(nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=bias), init)
+
+
+def halving_convolution(inputs: int, outputs: int) -> nn.Sequential:
+    """Build a 'same' 3x3 convolution with stride 2 for images of even sides, which it halves.
+
+    TensorFlow then pads one row below and one column to the right, nothing above and to the left.
+    """
+    return nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), _drawn(nn.Conv2d(inputs, outputs, 3, stride=2), glorot_uniform))
 
 
 def depthwise_convolution(channels: int, kernel: int) -> nn.Conv2d:

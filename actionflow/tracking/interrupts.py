@@ -1,0 +1,39 @@
+"""Being told to end, by Ctrl-C or by a scheduler, never in the middle of a database transaction.
+
+An interrupt there leaves the transaction open for as long as anybody knows its frames. A database file has one writer at
+a time, so the mark that the run was ended would wait for ourselves, and be given up.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+from types import FrameType
+
+# Whose frames are on the stack while MLflow talks to a database of this machine; a server's answer is not waited for.
+DATABASE = ("sqlalchemy", "mlflow.store.db", "mlflow.store.tracking")
+AGAIN = 0.01  # seconds until an interrupt that came at the wrong moment is tried once more
+
+
+def end_by_signal() -> None:
+    """Let SIGTERM, which a scheduler sends that takes the machine back, end this process as Ctrl-C does."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if not _in_transaction(frame):
+        raise KeyboardInterrupt
+    later = threading.Timer(AGAIN, _thread.interrupt_main, [number])
+    later.daemon = True
+    later.start()
+
+
+def _in_transaction(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(DATABASE):
+            return True
+        frame = frame.f_back
+    return False
