@@ -6,15 +6,12 @@ actionflow audit digits-seed-0 --log                the same without the launche
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
-from mlflow import MlflowClient
 
 import actionflow
 from actionflow.session import say
 from actionflow.store import layout
+from projects.entry import mark_launched, run_entry
 
 
 @click.command()
@@ -27,18 +24,9 @@ def main(run: str, split: str, by: str, threshold: str, k: int) -> None:
     """Audit, tell, keep; this project's own run says which run was audited."""
     audit = actionflow.audit(run, split, by, threshold)
     say(f"Logged into run {audit.log()}")
-    launched = os.environ.get("MLFLOW_RUN_ID")
-    if launched:
-        client = MlflowClient()
-        client.set_tag(launched, layout.TAG_KIND, "audit")
-        client.set_tag(launched, layout.TAG_AUDITED, audit.run_id)
+    mark_launched("audit", layout.TAG_AUDITED, audit.run_id)
     print(audit.text(k))
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except actionflow.ActionFlowError as error:
-        sys.exit(f"Error: {error}")
-    except click.ClickException as error:
-        sys.exit(f"Error: {error.format_message()}")
+    run_entry(main)

@@ -6,13 +6,11 @@ actionflow compare digits-seed-0 digits-seed-1 --log            the same without
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
 
 import actionflow
 from actionflow.session import say
+from projects.entry import launched_run, listed, run_entry
 
 
 @click.command()
@@ -24,19 +22,13 @@ from actionflow.session import say
 @click.option("--run_name", default="", help="The run's name in MLflow.")
 def main(runs: str, split: str, quantiles: int, side: str, least: int, run_name: str) -> None:
     """Compare, tell, keep."""
-    words = [word.strip() for word in runs.split(",") if word.strip()]
-    comparison = actionflow.compare(words, split, quantiles, side, least)
+    comparison = actionflow.compare(listed(runs), split, quantiles, side, least)
     for note in comparison.notes():
         say(note)
     # `mlflow run` has opened a run for this; without it a new one is made.
-    say(f"Logged as run {comparison.log(os.environ.get('MLFLOW_RUN_ID'), run_name)}")
+    say(f"Logged as run {comparison.log(launched_run(), run_name)}")
     print(comparison.text())
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except actionflow.ActionFlowError as error:
-        sys.exit(f"Error: {error}")
-    except click.ClickException as error:
-        sys.exit(f"Error: {error.format_message()}")
+    run_entry(main)

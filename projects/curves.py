@@ -6,15 +6,12 @@ actionflow curves digits-seed-0 --log                the same without the launch
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
-from mlflow import MlflowClient
 
 import actionflow
 from actionflow.session import say
 from actionflow.store import layout
+from projects.entry import mark_launched, run_entry
 
 
 @click.command()
@@ -29,18 +26,9 @@ def main(run: str, k: int, split: str, closest: int, seed: int) -> None:
     for note in curves.notes():
         say(note)
     say(f"Logged into run {curves.log()}")
-    launched = os.environ.get("MLFLOW_RUN_ID")
-    if launched:
-        client = MlflowClient()
-        client.set_tag(launched, layout.TAG_KIND, "curves")
-        client.set_tag(launched, layout.TAG_CLUSTERED, curves.run_id)
+    mark_launched("curves", layout.TAG_CLUSTERED, curves.run_id)
     print(curves.text())
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except actionflow.ActionFlowError as error:
-        sys.exit(f"Error: {error}")
-    except click.ClickException as error:
-        sys.exit(f"Error: {error.format_message()}")
+    run_entry(main)

@@ -6,13 +6,11 @@ actionflow paper-figures digits-seed-0 digits-seed-1                    the same
 
 from __future__ import annotations
 
-import os
-import sys
-
 import click
 
 import actionflow
 from actionflow.session import say
+from projects.entry import launched_run, listed, run_entry
 
 
 @click.command()
@@ -22,18 +20,12 @@ from actionflow.session import say
 @click.option("--run_name", default="", help="The run's name in MLflow.")
 def main(runs: str, split: str, form: str, run_name: str) -> None:
     """Ask, draw, keep."""
-    words = [word.strip() for word in runs.split(",") if word.strip()]
-    figures = actionflow.paper_figures(words, split)
+    figures = actionflow.paper_figures(listed(runs), split)
     for note in figures.notes():
         say(note)
     # `mlflow run` has opened a run for this; without it a new one is made.
-    say(f"Logged as run {figures.log(os.environ.get('MLFLOW_RUN_ID'), run_name, [form])}")
+    say(f"Logged as run {figures.log(launched_run(), run_name, [form])}")
 
 
 if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except actionflow.ActionFlowError as error:
-        sys.exit(f"Error: {error}")
-    except click.ClickException as error:
-        sys.exit(f"Error: {error.format_message()}")
+    run_entry(main)

@@ -171,6 +171,13 @@ class Training:
             time.sleep(0.002)
         raise AssertionError(f"{pattern} did not appear")
 
+    def hear(self, word):
+        """Wait until it says a word on stderr."""
+        for line in self.process.stderr:
+            if word in line:
+                return
+        raise AssertionError(f"it never said {word}")
+
     def kill(self):
         """End it at once, without a chance to tidy up."""
         self.process.kill()

@@ -134,9 +134,10 @@ def invoke(*words):
 
 def test_a_terminal_gets_words_and_the_most_suspicious(runs):
     said = invoke("flipped", "-k", "3", "--format", "table").stdout
-    assert "60 of 400 labels are suspect, with aum below -0." in said
-    assert "estimated share of wrong labels 15.0 %." in said
-    assert "class 0 → class 3 (15)" in said
+    told = " ".join(said.split())  # wherever the numbers' lengths let a line break
+    assert "60 of 400 labels are suspect, with aum below -0." in told
+    assert "estimated share of wrong labels 15.0 %." in told
+    assert "class 0 → class 3 (15)" in told
     assert len(said.partition("rank")[2].splitlines()) == 5
     assert "text " in said
 
@@ -270,7 +271,8 @@ def test_threshold_samples_draw_the_line_and_are_not_judged(trained):
     assert len(judged) == (scores.label != 10).sum()
     assert (judged.suspect == (judged.score < found.threshold)).all()
     assert 10 not in set(judged.label) | set(judged.suggested)
-    assert "samples were not judged: the threshold samples, which a run with another seed judges" in found.text()
+    told = " ".join(found.text().split())
+    assert "samples were not judged: the threshold samples, which a run with another seed judges" in told
 
 
 def test_the_class_of_threshold_samples_is_not_exported(trained, tmp_path):

@@ -1,5 +1,7 @@
 """Real processes are killed while they train; what they finished is kept, and going on ends where it would have."""
 
+import signal
+
 import pyarrow.parquet as pq
 import pytest
 from conftest import Training, train
@@ -142,6 +144,16 @@ def test_a_run_that_is_told_to_end_says_so_and_can_be_resumed(store, unbroken):
     code, said = training.end()
     assert code == 130
     assert f"go on with -P resume={run_id}" in said
-    assert store.client.get_run(run_id).info.status == "KILLED"
+    assert store.client.get_run(run_id).info.status == "KILLED", said
     train(resume=run_id)
     assert scores(store, run_id, "val").equals(unbroken["val"])
+
+
+def test_a_run_that_is_told_to_end_twice_is_marked_all_the_same(store):
+    training = Training(store, **{**LONG, "epochs": 10_000})
+    run_id = training.wait_for("dynamics/val/epoch-0001.parquet")
+    training.process.terminate()
+    training.hear("Stopped.")
+    training.process.send_signal(signal.SIGINT)
+    training.end()
+    assert store.client.get_run(run_id).info.status == "KILLED"

@@ -1,7 +1,7 @@
 """Being told to end, by Ctrl-C or by a scheduler, never in the middle of a database transaction.
 
-An interrupt there leaves the transaction open for as long as anybody knows its frames. A database file has one writer at
-a time, so the mark that the run was ended would wait for ourselves, and be given up.
+An interrupt there leaves the transaction open for as long as anybody knows its frames. A database file has one writer
+at a time, so the mark that the run was ended would wait for ourselves, and be given up.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 # Whose frames are on the stack while MLflow talks to a database of this machine; a server's answer is not waited for.
@@ -21,6 +23,20 @@ def end_by_signal() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _interrupt)
         signal.signal(signal.SIGINT, _interrupt)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hear no second interrupt: below `mlflow run` the terminal sends one, and MLflow another."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

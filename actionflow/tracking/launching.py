@@ -21,7 +21,7 @@ from actionflow.errors import ActionFlowError, SettingsError, StoreError
 from actionflow.store import layout, parquet
 from actionflow.store.finding import find_runs
 from actionflow.store.reading import StoredRun
-from actionflow.tracking.interrupts import end_by_signal
+from actionflow.tracking.interrupts import end_by_signal, undisturbed
 from actionflow.tracking.tracked_run import TrackedRun
 from actionflow.training.settings import Settings
 
@@ -103,9 +103,11 @@ def _guarded(run: Run, client: MlflowClient) -> Iterator[None]:
         with _only_writer(run.info.run_id):
             yield
     except BaseException as error:
-        _end(client, run.info.run_id, error)
+        with undisturbed():
+            _end(client, run.info.run_id, error)
         raise
-    mlflow.end_run()
+    with undisturbed():
+        mlflow.end_run()
 
 
 @contextmanager
