@@ -68,7 +68,7 @@ def against_entropy(
         axes.remove()
     figure.supxlabel(AXES[score], fontsize=9)
     figure.supylabel(AXES["entropy"], fontsize=9)
-    _legend_of_points(figure, np.concatenate([verdicts for _, _, verdicts in of_runs]), split)
+    _legend_of_points(figure, np.concatenate([verdicts for _, _, verdicts in of_runs]), split, columns)
     return figure
 
 
@@ -109,14 +109,14 @@ def _draw_points(axes: Any, x: Any, y: Any, verdicts: Any) -> None:
             axes.scatter(x[chosen], y[chosen], color=VERDICTS[verdict][0], rasterized=True, **POINTS[verdict])
 
 
-def _legend_of_points(figure: Figure, verdicts: Any, split: str) -> None:
+def _legend_of_points(figure: Figure, verdicts: Any, split: str, columns: int) -> None:
     there = [verdict for verdict in VERDICTS if (verdicts == verdict).any()]
     handles = [
         figure.axes[0].scatter([], [], color=VERDICTS[verdict][0], **{**POINTS[verdict], "alpha": 1.0})
         for verdict in there
     ]
     words = [f"{split} samples, {VERDICTS[verdict][1]}" if verdict >= 0 else f"{split} samples" for verdict in there]
-    figure.legend(handles, words, loc="outside upper left", frameon=False, fontsize=8, ncols=2)
+    figure.legend(handles, words, loc="outside upper left", frameon=False, fontsize=8, ncols=columns)
 
 
 def _agreement(row: Row) -> str:
