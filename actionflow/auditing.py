@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 # What the figure and the table in MLflow show.
 MOST_SHOWN = 32
+# What helps where no line is found.
+INSTEAD = (
+    "Look at the most suspicious; --threshold 5% takes as many as you expect to be wrong, and a training with "
+    "-P threshold_samples=true brings samples that draw a line."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +44,9 @@ class Audit:
 
     - `suspects` a row per judged sample, most suspicious first: `run_id`, `split`, `suspect_rank`, `sample_id`,
       `label`, `suggested`, `score_name`, `score`, `chance_wrong`, `suspect`, `label_name`, `suggested_name`;
-    - `threshold` in units of the score, None where nothing says that labels are wrong; `way` how it was found: from the
-      run's threshold `samples`, by a `mixture`, or `none`;
-    - `share` the estimated share of wrong labels;
+    - `threshold` in units of the score, None where the scores draw no line; `way` how it was found: from the run's
+      threshold `samples`, by a `mixture`, from a `share` that was given, or `none`;
+    - `share` the estimated share of wrong labels, or the given one;
     - `pairs` label and suggested label of the suspects, and how often.
     """
 
@@ -62,7 +67,7 @@ class Audit:
 
     @property
     def way(self) -> str:
-        """How the threshold was found: samples, mixture or none."""
+        """How the threshold was found: samples, mixture, share or none."""
         return self.found.way
 
     @property
@@ -125,7 +130,8 @@ def audit(
         audit.log()
 
     `by` is aum, confidence or action. `threshold` is `mixture` (normal distributions fitted to the score),
-    `samples` (the run's threshold samples) or `auto`: samples where the run has them.
+    `samples` (the run's threshold samples), `auto`: samples where the run has them, or the share of labels that are
+    expected to be wrong, such as `0.2` or `20%`.
     """
     with connect(run, tracking_uri=tracking_uri) as session:
         source = only(session, run, "an audit is")
@@ -198,13 +204,12 @@ def _named(ranked: pa.Table, names: Mapping[int, str]) -> pa.Table:
 
 def _verdict(found: Suspects, by: str) -> str:
     if found.threshold is None:
-        return "No sign of wrong labels."
+        return "The scores draw no line between wrong labels and right ones, which does not say that all are right."
     side = "above" if by == "action" else "below"
     score = "mean action" if by == "action" else by
-    return (
-        f"{found.count:,} of {found.ranked.num_rows:,} labels are suspect, with {score} {side} {found.threshold:.4g}; "
-        f"estimated share of wrong labels {100 * found.share:.1f} %."
-    )
+    estimate = "" if found.way == "share" else f"; estimated share of wrong labels {100 * found.share:.1f} %"
+    suspects = f"{found.count:,} of {found.ranked.num_rows:,} labels are suspect"
+    return f"{suspects}, with {score} {side} {found.threshold:.4g}{estimate}."
 
 
 def _reason(found: Suspects, by: str) -> str:
@@ -215,9 +220,11 @@ def _reason(found: Suspects, by: str) -> str:
             "are wrong for sure."
         )
         is_of_wrong = found.mixture is not None and found.mixture.is_of_wrong_labels
-        return known if is_of_wrong else f"{known} The scores themselves show no sign of wrong labels."
+        return known if is_of_wrong else f"{known} The scores themselves draw no line."
+    if found.way == "share":
+        return f"The threshold is where {100 * found.share:.3g} % of the labels lie beyond it, as was asked for."
     if found.way == "none":
-        return _why_none(found.mixture, by)
+        return f"{_why_none(found.mixture, by)} {INSTEAD}"
     return (
         "The threshold is where normal distributions that were fitted to the score, one of wrong labels and two of "
         "right ones, are even."
@@ -243,7 +250,7 @@ def _why_not(found: Suspects) -> str:
 
 def _spread(found: Suspects, by: str) -> Spread:
     line = None if found.threshold is None else float(trust_of(np.array([found.threshold]), by)[0])
-    if found.mixture is None or found.way == "none":
+    if found.mixture is None or not found.mixture.is_of_wrong_labels:
         return Spread(found.trust, line, found.known)
     at = np.linspace(found.trust.min(), found.trust.max(), 400)
     return Spread(found.trust, line, found.known, at, found.mixture.wrong.density(at), found.mixture.right_density(at))

@@ -18,7 +18,7 @@ from projects.entry import mark_launched, run_entry
 @click.option("--run", required=True, help="The id or name of the run.")
 @click.option("--split", default="train", show_default=True)
 @click.option("--by", default="aum", show_default=True, help="aum, confidence or action")
-@click.option("--threshold", default="auto", show_default=True, help="mixture, samples or auto")
+@click.option("--threshold", default="auto", show_default=True, help="mixture, samples, auto, or a share such as 5%")
 @click.option("--k", default=20, show_default=True, help="How many samples to show.")
 def main(run: str, split: str, by: str, threshold: str, k: int) -> None:
     """Audit, tell, keep; this project's own run says which run was audited."""

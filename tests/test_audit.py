@@ -122,7 +122,25 @@ def test_clean_labels_give_no_suspect(runs):
     assert (found.way, found.threshold, found.share) == ("none", None, 0.0)
     assert found.only_suspects().num_rows == 0
     assert found.suspects["chance_wrong"].null_count == SAMPLES
-    assert "No sign of wrong labels." in found.text()
+    told = " ".join(found.text().split())
+    assert "The scores draw no line between wrong labels and right ones, which does not say that all are right." in told
+    assert "--threshold 5%" in told
+
+
+@pytest.mark.parametrize("share", ["0.05", "5%", " 5.0% "])
+def test_a_share_that_is_expected_draws_the_line_where_the_scores_draw_none(runs, share):
+    found = actionflow.audit("clean", threshold=share)
+    assert (found.way, found.share) == ("share", 0.05)
+    assert found.only_suspects().equals(found.suspects.slice(0, SAMPLES // 20))
+    told = " ".join(found.text().split())
+    assert f"{SAMPLES // 20} of 400 labels are suspect" in told
+    assert "where 5 % of the labels lie beyond it" in told
+
+
+@pytest.mark.parametrize("share", ["0", "1", "100%", "-5%", "nan"])
+def test_a_share_outside_0_to_1_is_refused(runs, share):
+    with pytest.raises(actionflow.ActionFlowError, match=r"lies between 0 and 1, found .*: type --threshold 20%"):
+        actionflow.audit("clean", threshold=share)
 
 
 # What a person is told.
@@ -179,7 +197,7 @@ def told(monkeypatch, capsys, *words):
         (["losses"], "only 0 of 100 train samples have a finite aum"),
         (["flipped", "--by", "luck"], "labels are audited by aum, confidence or action, not by luck"),
         (["flipped", "--threshold", "samples"], "has no threshold samples: train with -P threshold_samples=true"),
-        (["flipped", "--threshold", "mix"], "a threshold comes from auto, mixture or samples. Did you mean mixture?"),
+        (["flipped", "--threshold", "mix"], "samples or a share such as 0.2 or 20%. Did you mean mixture?"),
         (["flipped", "--split", "val"], "recorded no split val, only train: type --split train"),
         (["votes", "--export", "cleanlab", "x.npz"], "train it with -P probabilities=true"),
         (["flipped,clean"], "an audit is of one run, but flipped,clean stands for 2"),

@@ -503,6 +503,6 @@ def test_a_form_that_means_nothing_is_told(send, fields, line):
 
 
 def test_what_has_no_queue_says_why(get, runs):
-    assert "No sign of wrong labels among 400 train samples" in get(f"/runs/{runs['clean']}/audit")
+    assert "The scores of 400 train samples draw no line" in get(f"/runs/{runs['clean']}/audit")
     assert "train it with -P record=both" in alert(get(f"/runs/{runs['numbers']}/audit", 400))
     assert "none of rank 99" in alert(get(f"/runs/{runs['flipped']}/audit", 400, rank=99))

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 
 SCORES = ("aum", "confidence", "action")
 WAYS = ("auto", "mixture", "samples")
+GIVEN = "a share such as 0.2 or 20%"
 # Below what all but one in a hundred of the threshold samples stay: as the paper of AUM has it.
 PERCENTILE = 99
 # A confidence that is stored as 0 or 1 is a rounded one.
@@ -32,7 +33,8 @@ class Suspects:
 
     `ranked` has a row per sample: `suspect_rank`, `sample_id`, `label`, `suggested`, `score`, `chance_wrong` (NULL
     where no mixture says it) and `suspect`. `way` says where `threshold`, in units of the score, comes from: `mixture`,
-    `samples` (AUM's threshold samples) or `none`, where nothing says that labels are wrong. `trust` is what the mixture
+    `samples` (AUM's threshold samples), `share` (somebody said how many are wrong) or `none`, where the scores draw no
+    line. `trust` is what the mixture
     was fitted to, in the order of `ranked`, `known` that of the threshold samples. These were not judged, nor was what
     has no finite trust.
     """
@@ -59,13 +61,14 @@ def find_suspects(
 
     `no_class` is the class that the run gave to its threshold samples, if it has any.
     """
-    _check(by, way)
+    expected = _expected_share(way)
+    _check(by, way if expected is None else "auto")
     asked = session.query("label_suspects", split=split, by=by, k=EVERY, no_class=no_class)
     trust, finite = _judged(asked, by)
     labelled = _labelled(session, split, no_class)
     _check_enough(asked, trust, labelled, by, split)
     known = _trust_of_threshold_samples(session, split, by, no_class)
-    line = _draw(trust, known, way, split)
+    line = _draw(trust, known, way, split) if expected is None else _cut(trust, expected)
     judged = asked.filter(pa.array(finite))
     suggested = _suggested(session, run_id, split, judged, no_class)
     return Suspects(
@@ -119,6 +122,24 @@ def _draw(trust: Floats, known: Floats, way: str, split: str) -> Line:
     return Line("none", None, mixture)
 
 
+def _expected_share(way: str) -> float | None:
+    """The share of wrong labels that somebody expects, 0.2 or 20%; None of a word."""
+    number, percent, _ = way.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        raise QueryError(f"a share of wrong labels lies between 0 and 1, found {way}: type --threshold 20%.")
+    return share
+
+
+def _cut(trust: Floats, share: float) -> Line:
+    """Between the least trusted, as many as are expected to be wrong, and the others."""
+    at = max(1, min(round(share * len(trust)), len(trust) - 1))
+    return Line("share", float(np.partition(trust, at)[at]), fit(trust))
+
+
 def trust_of(score: Floats, by: str) -> Floats:
     """A score as the mixture wants it: higher for right labels, 0 where label and rival are even, not skewed.
 
@@ -143,7 +164,7 @@ def _check(by: str, way: str) -> None:
     if by not in SCORES:
         raise QueryError(f"labels are audited by {', '.join(SCORES[:-1])} or {SCORES[-1]}, not by {by}: type --by aum.")
     if way not in WAYS:
-        raise QueryError(f"a threshold comes from {', '.join(WAYS[:-1])} or {WAYS[-1]}. {nearest(way, WAYS)}")
+        raise QueryError(f"a threshold comes from {', '.join(WAYS)} or {GIVEN}. {nearest(way, WAYS)}")
 
 
 def _judged(asked: pa.Table, by: str) -> tuple[Floats, NDArray[np.bool_]]:

@@ -16,8 +16,9 @@ from actionflow.cli.output import rows_out
     "--threshold",
     default="auto",
     show_default=True,
-    metavar="mixture|samples|auto",
-    help="From distributions fitted to the score, or from the run's threshold samples, where it has them.",
+    metavar="mixture|samples|auto|SHARE",
+    help="From distributions fitted to the score, or from the run's threshold samples, where it has them; or the share "
+    "of labels that you expect to be wrong, such as 0.05 or 5%.",
 )
 @click.option("--log", "logged", is_flag=True, help="Write it into RUN too: table, figure, the view audits.")
 @click.option(
