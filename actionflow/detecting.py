@@ -34,6 +34,10 @@ MEASURES = ("auroc", "average_precision", "precision_at_wrong", "precision_at_1_
 JUDGED_BY = "average_precision"
 
 
+# What helps where an audit finds no line.
+INSTEAD = "-P threshold=20% flags as many as you expect to be wrong."
+
+
 @dataclass(frozen=True)
 class Flagged:
     """What an audit made of one seed's labels: how many it flags, how right it is, how many it thinks are wrong."""
@@ -42,11 +46,11 @@ class Flagged:
     count: int
     precision: float
     recall: float
-    estimate: float
+    estimate: float | None  # None where the audit was told how many to flag
     share: float
 
     @classmethod
-    def of(cls, seed: int, suspects: Flags, wrong: Flags, estimate: float) -> Flagged:
+    def of(cls, seed: int, suspects: Flags, wrong: Flags, estimate: float | None) -> Flagged:
         """Hold the suspects against the labels that are wrong."""
         right = int((suspects & wrong).sum())
         count = int(suspects.sum())
@@ -56,7 +60,7 @@ class Flagged:
 def flagged_told(flagged: list[Flagged]) -> str:
     """What the audits of all seeds came to, in words."""
     some = [each for each in flagged if each.count]
-    found = "The audit flagged nothing."
+    found = f"The audit flagged nothing, so nothing was trained without it: {INSTEAD}"
     if some:
         count, precision, recall = (
             fmean(getattr(each, name) for each in some) for name in ("count", "precision", "recall")
@@ -67,8 +71,10 @@ def flagged_told(flagged: list[Flagged]) -> str:
         )
         if len(some) < len(flagged):
             found += f" In {len(flagged) - len(some)} of {len(flagged)} seeds it flagged nothing."
-    estimate, share = fmean(each.estimate for each in flagged), fmean(each.share for each in flagged)
-    return f"{found} It estimated {estimate:.1%} wrong labels, there are {share:.1%}."
+    share = fmean(each.share for each in flagged)
+    estimates = [each.estimate for each in flagged if each.estimate is not None]
+    estimated = f"It estimated {fmean(estimates):.1%} wrong labels, there" if estimates else "There"
+    return f"{found} {estimated} are {share:.1%}."
 
 
 def check_noise(labels: NDArray[np.int64], clean: Any) -> Flags:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from actionflow.analysis.probabilities import mean_probabilities
+from actionflow.analysis.suspects import check_threshold
 from actionflow.auditing import audit
 from actionflow.detecting import (
     Flagged,
@@ -66,6 +67,7 @@ SAMPLES = "noise_study_samples.parquet"
 @click.option("--column", default="", help="kind=file: its column with the labels.")
 @click.option("--seeds", default=3, help="How many times all of it is done.")
 @click.option("--folds", default=3, help="Trainings for cleanlab, each of which holds out another share.")
+@click.option("--threshold", default="auto", help="Of the audit: auto, mixture, or the share that is expected, 20%.")
 @click.option("--model", default="keras_cnn")
 @click.option("--epochs", default=20, help="Epochs on the noisy labels; retraining takes as many steps.")
 @click.option("--batch_size", default=32)
@@ -77,11 +79,20 @@ SAMPLES = "noise_study_samples.parquet"
 @click.option("--image_size", default=0)
 @click.option("--run_name", default="noise study")
 def main(
-    noise: float, kind: str, labels: str, column: str, seeds: int, folds: int, run_name: str, **chosen: str | float
+    noise: float,
+    kind: str,
+    labels: str,
+    column: str,
+    seeds: int,
+    folds: int,
+    threshold: str,
+    run_name: str,
+    **chosen: str | float,
 ) -> None:
     """Make labels wrong, look for them with every score, train without them; then say what came out."""
     try:
         check_installed()
+        check_threshold(threshold)
         if seeds < 1:
             raise SettingsError(f"seeds must be at least 1, found {seeds}: type -P seeds=3.")
         protocol = VisionSettings(
@@ -98,7 +109,7 @@ def main(
         )
         with mlflow.start_run() as parent:
             mlflow.set_tags({"actionflow.kind": "study", "mlflow.runName": run_name})
-            studies = [study(replace(protocol, seed=seed), folds) for seed in range(seeds)]
+            studies = [study(replace(protocol, seed=seed), folds, threshold) for seed in range(seeds)]
             tell(f"{protocol.dataset}, {protocol.model}: {kind_of(protocol)}", studies, parent.info.run_id)
     except ActionFlowError as error:
         sys.exit(f"Error: {error}")
@@ -113,7 +124,7 @@ class Study:
     trials: list[Trial]
 
 
-def study(protocol: VisionSettings, folds: int) -> Study:
+def study(protocol: VisionSettings, folds: int, threshold: str) -> Study:
     """Train on wrong labels, look for them, train again without what was found."""
     dataset = load_dataset(protocol.dataset, protocol.data_dir, protocol.image_size).limit(protocol.limit)
     dataset = with_label_noise(dataset, protocol)
@@ -127,7 +138,7 @@ def study(protocol: VisionSettings, folds: int) -> Study:
     samples = judged(run, noisy, wrong, out_of_fold(dataset, protocol, numbers))
 
     # Fewer samples, as many gradient steps, the same first weights.
-    audited = audit(run.run_id)
+    audited = audit(run.run_id, threshold=threshold)
     suspects = np.isin(noisy.sample_ids, audited.only_suspects()["sample_id"].to_numpy())
     as_many = np.random.default_rng(protocol.seed).permutation(suspects)
     baseline = trial_of(run)
@@ -135,7 +146,8 @@ def study(protocol: VisionSettings, folds: int) -> Study:
         retrained(dataset, baseline, protocol, kind, dropped)
         for kind, dropped in ((SUSPECTS, suspects), (RANDOM, as_many), (WRONG, wrong))
     ]
-    return Study(samples, Flagged.of(protocol.seed, suspects, wrong, audited.share), [baseline, *trials])
+    estimate = None if audited.way == "share" else audited.share
+    return Study(samples, Flagged.of(protocol.seed, suspects, wrong, estimate), [baseline, *trials])
 
 
 class WithAum(VisionRun):
@@ -243,12 +255,14 @@ def tell(title: str, studies: list[Study], run_id: str) -> None:
     samples = pa.concat_tables([each.samples for each in studies])
     found = [row for each in studies for row in found_by(each.samples)]
     table = detection_report(found)
-    trials = [trial for each in studies for trial in each.trials]
+    flagged = [each.flagged for each in studies]
+    pointless = () if any(each.count for each in flagged) else (SUSPECTS, RANDOM)
+    trials = [trial for each in studies for trial in each.trials if trial.kind not in pointless]
     retraining = report(trials, NOISY).drop_columns(["reached_baseline", "steps_to_baseline"])
     share = float(np.mean(samples["wrong"].to_numpy(zero_copy_only=False)))
     words = [
         *detection_verdicts(found, share),
-        flagged_told([each.flagged for each in studies]),
+        flagged_told(flagged),
         *verdicts(retraining, NOISY, called=NOISY),
         *verdicts(report([each for each in trials if each.kind in (SUSPECTS, RANDOM)], RANDOM), RANDOM, called=RANDOM),
     ]

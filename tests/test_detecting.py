@@ -110,7 +110,11 @@ def test_an_audit_is_held_against_what_is_wrong():
     nothing = Flagged.of(1, np.zeros(4, np.bool_), WRONG, estimate=0.0)
     assert flagged_told([flagged, nothing]).startswith("The audit flagged 2 labels: 50.0% of them are wrong")
     assert "In 1 of 2 seeds it flagged nothing" in flagged_told([flagged, nothing])
-    assert flagged_told([nothing]) == "The audit flagged nothing. It estimated 0.0% wrong labels, there are 50.0%."
+    told = flagged_told([nothing])
+    assert told.startswith("The audit flagged nothing, so nothing was trained without it: -P threshold=20%")
+    assert told.endswith("It estimated 0.0% wrong labels, there are 50.0%.")
+    asked = Flagged.of(0, np.array([True, False, True, False]), WRONG, estimate=None)
+    assert flagged_told([asked]).endswith("of the wrong ones. There are 50.0%.")
 
 
 @pytest.mark.parametrize(("clean", "said"), [([1, 2], "none of the 2 training labels"), ([2, 1], "all of the 2")])

@@ -61,8 +61,8 @@ def find_suspects(
 
     `no_class` is the class that the run gave to its threshold samples, if it has any.
     """
-    expected = _expected_share(way)
-    _check(by, way if expected is None else "auto")
+    _check_score(by)
+    expected = check_threshold(way)
     asked = session.query("label_suspects", split=split, by=by, k=EVERY, no_class=no_class)
     trust, finite = _judged(asked, by)
     labelled = _labelled(session, split, no_class)
@@ -122,12 +122,14 @@ def _draw(trust: Floats, known: Floats, way: str, split: str) -> Line:
     return Line("none", None, mixture)
 
 
-def _expected_share(way: str) -> float | None:
-    """The share of wrong labels that somebody expects, 0.2 or 20%; None of a word."""
+def check_threshold(way: str) -> float | None:
+    """The share of wrong labels that somebody expects, 0.2 or 20%; None of a word that says where the line is from."""
     number, percent, _ = way.strip().partition("%")
     try:
         share = float(number) / (100 if percent else 1)
     except ValueError:
+        if way not in WAYS:
+            raise QueryError(f"a threshold comes from {', '.join(WAYS)} or {GIVEN}. {nearest(way, WAYS)}") from None
         return None
     if not 0 < share < 1:
         raise QueryError(f"a share of wrong labels lies between 0 and 1, found {way}: type --threshold 20%.")
@@ -160,11 +162,9 @@ def score_of(trust: Floats, by: str) -> Floats:
     return np.asarray(np.log(2) / np.exp(trust)) if by == "action" else trust
 
 
-def _check(by: str, way: str) -> None:
+def _check_score(by: str) -> None:
     if by not in SCORES:
         raise QueryError(f"labels are audited by {', '.join(SCORES[:-1])} or {SCORES[-1]}, not by {by}: type --by aum.")
-    if way not in WAYS:
-        raise QueryError(f"a threshold comes from {', '.join(WAYS)} or {GIVEN}. {nearest(way, WAYS)}")
 
 
 def _judged(asked: pa.Table, by: str) -> tuple[Floats, NDArray[np.bool_]]:
