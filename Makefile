@@ -26,7 +26,7 @@ demo: setup ## train twice on real digits, then show the hardest of them (3 minu
 	@. $(BIN)/activate && python -m projects.demo
 
 test: setup check ## check the code, then run every test, offline
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: setup ## ruff, mypy, and the direction of imports
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports

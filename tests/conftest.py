@@ -28,6 +28,19 @@ for name in ("MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", 
     os.environ.pop(name, None)
 
 
+# Files of tests that wait for processes of their own. They are begun with, so that no worker is left with one of them
+# at the end while the others have nothing to do.
+LONGEST = (
+    *("test_resume.py", "test_server.py", "test_install.py", "test_examples.py", "test_browser.py", "test_study.py"),
+    *("test_cli.py", "test_text_bad_input.py", "test_autoencoder.py", "test_permissions.py", "test_serving.py"),
+    *("test_bad_input.py", "test_spark.py"),
+)
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
     """A tracking database with its tables made: MLflow takes seconds for that, a copy does not."""

@@ -8,7 +8,7 @@ from servers import Server
 
 import actionflow
 
-LONG = {"limit": 96, "epochs": 20, "stop_patience": 0}
+LONG = {"limit": 96, "epochs": 10, "stop_patience": 0}
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_server_that_goes_away_for_a_moment_is_waited_for(remote, monkeypatch)
     code, said = training.end()
     assert code == 0, said
     with actionflow.connect(run_id) as session:
-        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": 20}]
+        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": LONG["epochs"]}]
 
 
 def test_a_server_that_is_gone_for_good_costs_nothing_that_was_recorded(remote):
@@ -84,7 +84,7 @@ def test_a_server_that_is_gone_for_good_costs_nothing_that_was_recorded(remote):
     remote.server.start()
     assert train(resume=run_id) == run_id
     with actionflow.connect(run_id) as session:
-        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": 20}]
+        assert session.sql("select min(epochs_seen) as n from scores").to_pylist() == [{"n": LONG["epochs"]}]
     assert not unsent.exists()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -18,25 +18,32 @@ DATABASE = ("sqlalchemy", "mlflow.store.db", "mlflow.store.tracking")
 AGAIN = 0.01  # seconds until an interrupt that came at the wrong moment is tried once more
 
 
-def end_by_signal() -> None:
-    """Let SIGTERM, which a scheduler sends that takes the machine back, end this process as Ctrl-C does."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupt)
-        signal.signal(signal.SIGINT, _interrupt)
+@contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Let SIGTERM, which a scheduler sends that takes the machine back, end what runs here as Ctrl-C does."""
+    with _heard_by(_interrupt):
+        yield
 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
     """Hear no second interrupt: below `mlflow run` the terminal sends one, and MLflow another."""
+    with _heard_by(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _heard_by(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
+    """Hand both signals to a handler, and then to those that they had before; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

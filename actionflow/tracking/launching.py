@@ -21,7 +21,7 @@ from actionflow.errors import ActionFlowError, SettingsError, StoreError
 from actionflow.store import layout, parquet
 from actionflow.store.finding import find_runs
 from actionflow.store.reading import StoredRun
-from actionflow.tracking.interrupts import end_by_signal, undisturbed
+from actionflow.tracking.interrupts import ended_by_signal, undisturbed
 from actionflow.tracking.tracked_run import TrackedRun
 from actionflow.training.settings import Settings
 
@@ -30,9 +30,9 @@ R = TypeVar("R", bound=TrackedRun[Any])
 
 def launch(train: Callable[[R], None], kind: type[R], arguments: Sequence[str] | None = None) -> None:
     """Read the parameters, open the run, train. A mistake is one line on stderr and exit code 1."""
-    end_by_signal()
     try:
-        _command(train, kind).main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        with ended_by_signal():
+            _command(train, kind).main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except ActionFlowError as error:
         sys.exit(f"Error: {error}")
     except click.ClickException as error:
