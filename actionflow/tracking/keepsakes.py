@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from importlib.metadata import version
 
-import mlflow.pytorch
 import numpy as np
 import torch
 from mlflow.models import ModelSignature
@@ -17,6 +16,8 @@ from actionflow.training.data import ImageDataset
 
 def log_model(model: nn.Module, dataset: ImageDataset) -> None:
     """The best weights, as a graph that loads without this package and without unpickling anything."""
+    import mlflow.pytorch  # seconds where Lightning is installed, which it imports: not before the first epoch
+
     shape = (dataset.channels, *dataset.image_size)
     # Two samples: an example of one would fix the batch size at one.
     example = np.zeros((2, *shape), np.float32)

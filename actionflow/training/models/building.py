@@ -48,7 +48,7 @@ def build_model(name: str, channels: int, image_size: tuple[int, int], classes: 
 
 
 def _check(name: str, channels: int, image_size: tuple[int, int], classes: int) -> None:
-    if name not in model_names():
+    if name not in HOUSE_MODELS and name not in torchvision_names():
         house = ", ".join(HOUSE_MODELS)
         raise SettingsError(
             f"there is no model {name!r} (known: {house} and torchvision's). {nearest(name, model_names())}"

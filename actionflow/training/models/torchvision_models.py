@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
-from torchvision import models
 
 SMALL = 64
 
 
 def torchvision_names() -> list[str]:
     """Return the names of torchvision's classification models."""
+    from torchvision import models  # a second and a half, which the house's models need not wait for
+
     names: list[str] = models.list_models(module=models)
     return names
 
@@ -25,6 +26,8 @@ def build_torchvision_model(name: str, channels: int, image_size: tuple[int, int
 
     Nothing is downloaded. The result maps (n, channels, height, width) to a plain tensor of (n, classes) logits.
     """
+    from torchvision import models
+
     model: nn.Module = models.get_model(name, weights=None, num_classes=classes, **_arguments(name, image_size))
     _fit_stem(model, channels, small=max(image_size) <= SMALL)
     return model
