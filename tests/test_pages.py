@@ -407,7 +407,7 @@ def test_a_mark_is_seen_on_sample_and_wall_and_can_be_left_out(server, get, runs
     _, found = cells(get(f"/runs/{runs['b']}", split="train"))
     assert "mislabelled" in found[0]["inside"]
     page = get(f"/runs/{runs['b']}/curriculum", without_marked=["mislabelled", "unusable"])
-    assert "1 is left out for their mark" in page
+    assert "1 is left out for its mark" in page
 
 
 def test_a_choice_that_cannot_be_meant_is_told(get, runs):
@@ -416,6 +416,12 @@ def test_a_choice_that_cannot_be_meant_is_told(get, runs):
 
 
 # Drawing.
+
+
+def test_what_a_sample_was_taken_for_stands_where_no_line_crosses_it():
+    losses, low = [4.0, 2.0, 3.0, 0.0, 5.0], [False, True, False, False, False]  # the fourth has no room below
+    rows = [{"epoch": n, "loss": loss, "correct": True, "taken_for": "5"} for n, loss in enumerate(losses)]
+    assert [dot.below for dot in loss_curve(rows, "").dots] == low
 
 
 def test_charts_take_what_is_not_a_number():

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 # More bars than that are no longer bars, and more words below them no longer read.
 MOST_BARS, MOST_WORDS = 200, 12
 LONGEST_WORD = 14
+# What is written below a point takes that much.
+ROOM_BELOW = 20
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Dot:
-    """A point, what it says when one rests on it, and what is written above it."""
+    """A point, what it says when one rests on it, and what is written above or below it."""
 
     x: float
     y: float
@@ -30,6 +32,7 @@ class Dot:
     text: str = ""
     radius: float = 4.0
     name: str = ""
+    below: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def _is_number(value: object) -> bool:
 
 
 def loss_curve(rows: Sequence[dict[str, object]], title: str) -> Chart:
-    """A sample's loss by epoch; hollow where it was taken for something else, with the name of that above.
+    """A sample's loss by epoch; hollow where it was taken for something else, with the name of that beside it.
 
     Rows have epoch, loss, correct and taken_for.
     """
@@ -143,20 +146,28 @@ def loss_curve(rows: Sequence[dict[str, object]], title: str) -> Chart:
     places = [None if loss is None else (x.at(e), y.at(loss)) for e, loss in zip(epochs, losses, strict=True)]
     chart.lines = _polylines(places)
     before: object = None
-    for row, place in zip(rows, places, strict=True):
+    for n, (row, place) in enumerate(zip(rows, places, strict=True)):
         if place is not None:
-            chart.dots.append(_epoch_dot(row, place, before, len(rows)))
+            below = _in_a_valley(places, n) and place[1] + ROOM_BELOW < chart.bottom
+            chart.dots.append(_epoch_dot(row, place, before, len(rows), below))
         before = row["taken_for"]
     return chart
 
 
-def _epoch_dot(row: dict[str, object], place: tuple[float, float], before: object, epochs: int) -> Dot:
+def _in_a_valley(places: list[tuple[float, float] | None], n: int) -> bool:
+    """Whether the line rises to both sides of a point: what stands above it would be crossed out."""
+    beside = places[max(0, n - 1) : n] + places[n + 1 : n + 2]
+    here = places[n]
+    return here is not None and bool(beside) and all(there is not None and there[1] < here[1] for there in beside)
+
+
+def _epoch_dot(row: dict[str, object], place: tuple[float, float], before: object, epochs: int, below: bool) -> Dot:
     taken = row["taken_for"]
     missed = row["correct"] is False
     words = f"epoch {row['epoch']}: loss {float(str(row['loss'])):.4g}" + (f", taken for {taken}" if taken else "")
     # In a long run only what changes has room to be written.
     told = str(taken) if taken is not None and (epochs <= MOST_WORDS or taken != before) else ""
-    return Dot(*place, words, "missed" if missed else "", _short(told), 4.0 if epochs <= 60 else 2.0)
+    return Dot(*place, words, "missed" if missed else "", _short(told), 4.0 if epochs <= 60 else 2.0, below=below)
 
 
 def scatter(points: Sequence[tuple[int, float, float]], title: str, x_name: str, y_name: str) -> Chart:
