@@ -51,7 +51,7 @@ class PixelRecording(Recording):
 
 def main() -> None:
     quick = is_quick(__doc__)
-    count, pairs = (256, 2) if quick else (4096, 9)
+    count, pairs = (256, 2) if quick else (2048, 7)
     splits = {"train": made_up.images(count, SIDE), "val": made_up.images(count // 4, SIDE, first_id=count)}
     torch.manual_seed(0)
     trainer = Trainer(build_autoencoder(1, (SIDE, SIDE)), AutoencoderSettings(device="cpu"), RECONSTRUCTION)
