@@ -35,7 +35,7 @@ class Terms:
     delta: float = 0.1
     tau: float = 0.2
     least: int = 10
-    permutations: int = 20
+    permutations: int = 5
     seed: int = 0
 
 
@@ -59,10 +59,17 @@ class Cut:
 
     def first_is_valid(self, terms: Terms) -> tuple[bool, bool]:
         """Whether the most important leaf is valid: on the half it was fitted on, and on the other."""
-        return (
-            bool(self.fitted.valid(terms.delta, terms.tau)[0]),
-            bool(self.held.valid(terms.delta, terms.tau)[0]),
-        )
+        found, holds = self.are_valid(terms)
+        return bool(found[0]), bool(holds[0])
+
+    def holds(self, terms: Terms) -> bool:
+        """Whether some leaf is valid on both halves."""
+        found, holds = self.are_valid(terms)
+        return bool((found & holds).any())
+
+    def are_valid(self, terms: Terms) -> tuple[Bools, Bools]:
+        """Which leaves are valid: on the half they were fitted on, and on the other."""
+        return self.fitted.valid(terms.delta, terms.tau), self.held.valid(terms.delta, terms.tau)
 
 
 @dataclass(frozen=True)
@@ -171,10 +178,10 @@ def cut(tree: Tree, features: Features, failed: Bools, fitted: Bools, depth: int
 def _by_chance(
     features: Features, in_order: Sorted, failed: Bools, fitted: Bools, terms: Terms
 ) -> list[tuple[float, bool]]:
-    """The gain, and whether the first leaf is valid, at each depth, of a tree for failures that mean nothing."""
+    """The gain, and whether some leaf holds, at each depth, of a tree for failures that mean nothing."""
     tree = fit_tree(features[fitted], in_order, failed[fitted], terms.top, terms.seed)
     cuts = [cut(tree, features, failed, fitted, depth) for depth in DEPTHS]
-    return [(each.held.gain, each.first_is_valid(terms)[1]) for each in cuts]
+    return [(each.held.gain, each.holds(terms)) for each in cuts]
 
 
 def _chances(shuffled: list[list[tuple[float, bool]]]) -> dict[int, Chance]:

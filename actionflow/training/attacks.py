@@ -72,7 +72,8 @@ def withstands(model: nn.Module, pictures: Tensor, labels: Tensor, ball: Ball, r
                 break
             changed = worst_case(model, pictures[left], labels[left], ball)
             right[left] &= model(changed).argmax(dim=1) == labels[left]
-        return right
+        still: Tensor = right
+        return still
 
 
 def withstands_autoattack(model: nn.Module, pictures: Tensor, labels: Tensor, radius: float, seed: int) -> Tensor:
@@ -98,7 +99,8 @@ def withstands_autoattack(model: nn.Module, pictures: Tensor, labels: Tensor, ra
         attack.apgd.n_restarts = 1
         attack.apgd_targeted.n_target_classes = min(9, classes - 1)
         changed, _ = attack.run_standard_evaluation(pictures, labels, batch_size=len(pictures))
-        return model(changed).argmax(dim=1) == labels
+        right: Tensor = model(changed).argmax(dim=1) == labels
+        return right
 
 
 def _loss(model: nn.Module, pictures: Tensor, labels: Tensor) -> Tensor:

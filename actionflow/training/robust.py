@@ -55,7 +55,8 @@ class RobustTrainer(Trainer):
     def robustness(self, samples: Samples) -> Robustness:
         """How often the model is right on some samples, and how often an attack stronger than its training's fails.
 
-        AutoAttack's APGD, untargeted and targeted, where its package is installed; else PGD with more steps and restarts.
+        AutoAttack's APGD, untargeted and targeted, where its package is installed; else PGD with more steps and
+        restarts.
         """
         count = min(self.settings.robust_samples, len(samples))
         torch.manual_seed(self.settings.seed)
@@ -98,8 +99,8 @@ def load_weights(model: nn.Module, checkpoint: str) -> None:
     if misfits or missing or not weights:
         wrong = f"lacks {missing[0]}" if missing else f"has another shape of {misfits[0]}"
         raise SettingsError(
-            f"checkpoint {checkpoint} does not fit: it {wrong} (found: {', '.join(list(weights)[:3]) or 'no weights'}). "
-            "Type the -P model that it was made with."
+            f"checkpoint {checkpoint} does not fit: it {wrong} (found: {', '.join(list(weights)[:3]) or 'no weights'}"
+            "). Type the -P model that it was made with."
         )
     model.load_state_dict({name: weights[name] for name in known})
 
