@@ -46,8 +46,9 @@ def climb(pictures: Tensor, worth: Worth, ball: Ball, from_anywhere: bool = Fals
     start = _random_start(pictures, ball.radius) if from_anywhere else pictures
     here = start.detach().clone()
     for _ in range(ball.steps):
-        here.requires_grad_()
-        (uphill,) = torch.autograd.grad(worth(here).sum(), here)
+        with torch.enable_grad():
+            here.requires_grad_()
+            (uphill,) = torch.autograd.grad(worth(here).sum(), here)
         with torch.no_grad():
             here = _within(here + ball.step * uphill / _lengths(uphill), pictures, ball.radius)
     return here.detach()
@@ -104,7 +105,8 @@ def withstands_autoattack(model: nn.Module, pictures: Tensor, labels: Tensor, ra
 
 
 def _loss(model: nn.Module, pictures: Tensor, labels: Tensor) -> Tensor:
-    return F.cross_entropy(model(pictures).float(), labels, reduction="none")
+    losses: Tensor = F.cross_entropy(model(pictures).float(), labels, reduction="none")
+    return losses
 
 
 def _within(changed: Tensor, pictures: Tensor, radius: float) -> Tensor:
@@ -124,7 +126,8 @@ def _random_start(pictures: Tensor, radius: float) -> Tensor:
 
 
 def _lengths(tensor: Tensor) -> Tensor:
-    return tensor.flatten(1).norm(dim=1).clamp_min(TINY).view(-1, 1, 1, 1)
+    lengths: Tensor = tensor.flatten(1).norm(dim=1).clamp_min(TINY).view(-1, 1, 1, 1)
+    return lengths
 
 
 @contextmanager
