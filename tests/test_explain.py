@@ -1,5 +1,7 @@
 """Explained failures: of runs that are made up, of real trainings, and what a person is told."""
 
+import html
+import re
 import sys
 
 import mlflow
@@ -7,9 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import requests
 from click.testing import CliRunner
 from conftest import train
 from made_up_runs import record
+from servers import Server
 
 import actionflow
 from actionflow.analysis.attributes import attributes_of, text_attributes
@@ -75,6 +79,9 @@ def _only_losses():
     with mlflow.start_run(run_name="losses") as run, actionflow.Recorder() as recorder:
         recorder.add_signals(np.arange(100), {"loss": np.arange(100.0)}, split="val")
         recorder.end_epoch()
+    writer = RunWriter(run.info.run_id)
+    writer.log_features("val", np.arange(100), np.arange(100, dtype=np.float32)[:, None])
+    writer.sender.close()
     return run.info.run_id
 
 
@@ -133,6 +140,17 @@ def test_high_action_is_explained_where_there_is_no_error_to_explain(runs):
     high = actionflow.explain("rain", target="action", features="own", high=0.15)
     assert 0 < high.asked.failed.sum() <= 0.15 * SAMPLES + SAMPLES // 10
     assert "the share of high action" in high.sentences()[0]
+
+
+def test_samples_without_classes_are_explained_together(runs):
+    """The loss of sample n is n, and so is its only feature."""
+    found = actionflow.explain("losses", target="action", features="own", high=0.3)
+    assert found.asked.failed.sum() == 30
+    (rule,) = found.rules.to_pylist()
+    assert (rule["label"], rule["er"], rule["ec"]) == (None, 1.0, pytest.approx(1.0, abs=0.1))
+    assert found.sentences()[0].startswith("label all samples: when feature 0 > 69")
+    with pytest.raises(DataError, match="has no prediction of its samples: type --grouping label"):
+        actionflow.explain("losses", "val", "prediction", target="action", features="own")
 
 
 def test_only_the_rules_of_a_class_are_shown(runs):
@@ -202,6 +220,33 @@ def test_digits_have_the_features_of_every_validation_sample(module_store):
     ids = load_dataset("digits").limit(300).parts["test"].sample_ids
     rows = actionflow.query("select sample_id from features where split = 'val' order by sample_id", runs="digits")
     assert rows["sample_id"].to_pylist() == ids.tolist()
+
+
+# The page.
+
+
+def test_the_page_shows_the_rules_of_a_run_and_their_figures(runs, module_store):
+    digits = actionflow.explain("digits", features="own", terms=Terms(permutations=1, least=5)).log()
+    told = actionflow.explain("rain", features="own")
+    told.log()
+    server = Server(module_store.folder, ("-m", "actionflow.cli", "serve"))
+    try:
+        server.start()
+        pages = f"{server.uri}/actionflow/runs"
+        assert f"/actionflow/runs/{digits}/failures" in requests.get(f"{pages}/{digits}").text
+        shown = html.unescape(requests.get(f"{pages}/{runs['rain']}/failures?depth=1").text)
+        assert told.sentences()[0] in shown
+        assert "it is not dry" in shown
+        with_figures = requests.get(f"{pages}/{digits}/failures").text
+        figure = re.search(r'<img class="rule" src="([^"]+)"', with_figures)[1]
+        answer = requests.get(server.uri + figure)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+        for bad in ("failure_modes.label_1_99", "actionflow.run", ".."):
+            assert requests.get(f"{pages}/{digits}/failures/{bad}.png").status_code == 404
+        assert requests.get(f"{pages}/{digits}/failures?grouping=size").status_code == 404
+        assert "actionflow explain" in requests.get(f"{pages}/{runs['bare']}/failures").text
+    finally:
+        server.stop()
 
 
 # Attributes.
@@ -280,9 +325,15 @@ def test_classes_with_too_few_failures_are_reported(runs):
         ({"split": "test"}, "recorded no split test, only val"),
     ],
 )
-def test_what_cannot_be_meant_is_told(runs, words, told):
+def test_what_cannot_be_meant_is_told_of_runs(runs, words, told):
     with pytest.raises((SettingsError, DataError, QueryError, actionflow.ActionFlowError), match=told):
         actionflow.explain("rain", **words)
+
+
+@pytest.mark.parametrize("words", [{"top": 0}, {"permutations": -1}, {"tau": 1.5}, {"delta": -0.1}, {"least": 1}])
+def test_terms_that_cannot_be_meant_are_refused(words):
+    with pytest.raises(SettingsError, match=next(iter(words))):
+        Terms(**words)
 
 
 def test_features_of_other_data_are_refused(runs, module_store):

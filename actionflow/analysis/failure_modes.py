@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from actionflow.analysis.failure_trees import DEEPEST, Condition, Features, Figures, Tree, fit_tree, measure
 from actionflow.analysis.mutual_information import Sorted, sort_features
+from actionflow.errors import SettingsError
 
 DEPTHS = tuple(range(1, DEEPEST + 1))
 
@@ -37,6 +38,14 @@ class Terms:
     least: int = 10
     permutations: int = 5
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("top", 1), ("least", 4), ("permutations", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, found {getattr(self, name)}.")
+        for name in ("delta", "tau"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingsError(f"{name} is a share from 0 to 1, found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,9 @@ def gather(
         run_id=run.run_id,
         split=split,
     )
-    scores = scores.filter(pc.not_equal(pc.fill_null(scores["label"], NO_CLASS), run.threshold_class))
+    if run.threshold_class != NO_CLASS:
+        # They have a class of their own, and were mistaken on purpose.
+        scores = scores.filter(pc.not_equal(scores["label"], run.threshold_class))
     sample_ids = scores["sample_id"].to_numpy()
     failed = _mistakes(scores, run, split) if target == "error" else _hardest(scores, high)
     described = _described(session, run, sample_ids)
