@@ -147,8 +147,10 @@ def test_samples_without_classes_are_explained_together(runs):
     found = actionflow.explain("losses", target="action", features="own", high=0.3)
     assert found.asked.failed.sum() == 30
     (rule,) = found.rules.to_pylist()
-    assert (rule["label"], rule["er"], rule["ec"]) == (None, 1.0, pytest.approx(1.0, abs=0.1))
-    assert found.sentences()[0].startswith("label all samples: when feature 0 > 69")
+    assert rule["label"] is None
+    assert rule["er"] > 0.8
+    assert rule["ec"] > 0.8
+    assert found.sentences()[0].startswith("label all samples: when feature 0 > ")
     with pytest.raises(DataError, match="has no prediction of its samples: type --grouping label"):
         actionflow.explain("losses", "val", "prediction", target="action", features="own")
 
