@@ -19,7 +19,7 @@ from actionflow.explaining.asking import GROUPINGS, Asked, gather
 from actionflow.explaining.figures import Illustrator
 from actionflow.explaining.tables import members_table, modes_table
 from actionflow.marking import classes_of
-from actionflow.present.failures import failures_text, sentence
+from actionflow.present.failures import failures_text, figure_name, sentence
 from actionflow.session import Session, connect, say
 from actionflow.store.showing import log_table, told
 from actionflow.store.writing import RunWriter
@@ -165,9 +165,10 @@ class Explanation:
         }
         writer.log_failures(self.split, self.modes, self.members, **facts)
         figures = self.figures()
+        ranked = {row["mode_rank"]: row for row in self.rules.to_pylist()}
         with told(client, "explanation"):
             for rank, figure in figures.items():
-                client.log_image(self.run_id, figure, f"{name}/{self.grouping}_{self.depth}_{rank:02}.png")
+                client.log_image(self.run_id, figure, f"{name}/{figure_name(ranked[rank])}.png")
             log_table(
                 client, self.run_id, self.rules.drop_columns(["run_id", "split", "target"]).to_pydict(), f"{name}.json"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -27,6 +28,16 @@ def sentence(row: Row, name: str, grouping: str, target: str) -> str:
         f"{100 * row['ec']:.0f} % of all its {failures} are here"
     )
     return told if row["holds"] else f"{told}; it does not hold on the other half"
+
+
+def figure_name(row: Row) -> str:
+    """What the figure of a rule is called: another rule's, of an explanation that was replaced, must not stand for it.
+
+    >>> figure_name({"grouping": "label", "depth": 1, "mode_rank": 3, "label": 2, "rule": "feature 41 ≤ 0.36"})
+    'label_1_03_a73f98e0'
+    """
+    digest = crc32(f"{row['label']} {row['rule']}".encode())
+    return f"{row['grouping']}_{row['depth']}_{row['mode_rank']:02}_{digest:08x}"
 
 
 def failures_text(

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from actionflow.analysis.failure_modes import DEPTHS
 from actionflow.errors import StoreError
-from actionflow.present.failures import sentence, shown_controls
+from actionflow.present.failures import figure_name, sentence, shown_controls
 from actionflow.serving.albums import samples_of
 from actionflow.serving.opening import (
     check_id,
@@ -104,7 +104,7 @@ def _shown(session: Session, run: StoredRun, chosen: Row) -> dict[str, Any]:
                 "told": sentence(
                     rule, named(rule["label"], names) or "all samples", chosen["grouping"], chosen["target"]
                 ),
-                "figure": _address(run, folder, rule) if _name(rule) in figures else None,
+                "figure": _address(run, folder, rule) if figure_name(rule) in figures else None,
                 "failures": _failures(session, run, chosen, rule),
             }
             for rule in rules
@@ -149,9 +149,5 @@ def _figures(run: StoredRun, folder: str) -> set[str]:
     return run.names(folder, ".png")
 
 
-def _name(rule: Row) -> str:
-    return f"{rule['grouping']}_{rule['depth']}_{rule['mode_rank']:02}"
-
-
 def _address(run: StoredRun, folder: str, rule: Row) -> str:
-    return f"{PREFIX}/runs/{run.run_id}/failures/{folder}.{_name(rule)}.png"
+    return f"{PREFIX}/runs/{run.run_id}/failures/{folder}.{figure_name(rule)}.png"
