@@ -13,7 +13,7 @@ help: ## say what can be made
 setup: .venv/ready ## build .venv and let `mlflow run` find it
 	@$(BIN)/python tools/link_environment.py
 
-.venv/ready: requirements.txt requirements-dev.txt requirements-studies.txt constraints.txt pyproject.toml
+.venv/ready: requirements.txt requirements-dev.txt requirements-studies.txt requirements-robust.txt constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "ActionFlow needs Python 3.11 or newer, found $$($(PYTHON) --version): type make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv .venv

@@ -3,7 +3,8 @@
 It records what every sample did in every epoch of a training, keeps it as Parquet inside MLflow runs, and answers
 with SQL. `Recorder` records your own loop; `connect` asks questions of recorded runs,
 `compare` tells how far they agree, `curves` groups the samples of one by how they were learnt,
-`audit` tells which labels are probably wrong, `report` shows it all as a page, `paper_figures` as a paper prints it.
+`audit` tells which labels are probably wrong, `explain` when a model fails, `report` shows it all as a page,
+`paper_figures` as a paper prints it.
 
 Importing this package is instant: torch and mlflow are imported when a name that needs them is first used.
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from actionflow.auditing import Audit, audit
     from actionflow.clustering import Curves, curves
     from actionflow.comparing import Comparison, compare
+    from actionflow.explaining import Explanation, explain
     from actionflow.ordering import curriculum
     from actionflow.publishing import PaperFigures, paper_figures
     from actionflow.recording import Recorder
@@ -30,6 +32,7 @@ __all__ = [
     "Audit",
     "Comparison",
     "Curves",
+    "Explanation",
     "PaperFigures",
     "Recorder",
     "Report",
@@ -39,6 +42,7 @@ __all__ = [
     "connect",
     "curriculum",
     "curves",
+    "explain",
     "paper_figures",
     "query",
     "report",
@@ -48,6 +52,7 @@ _HOMES = {
     "Audit": "actionflow.auditing",
     "Comparison": "actionflow.comparing",
     "Curves": "actionflow.clustering",
+    "Explanation": "actionflow.explaining",
     "PaperFigures": "actionflow.publishing",
     "Recorder": "actionflow.recording",
     "Report": "actionflow.reporting",
@@ -57,6 +62,7 @@ _HOMES = {
     "connect": "actionflow.session",
     "curriculum": "actionflow.ordering",
     "curves": "actionflow.clustering",
+    "explain": "actionflow.explaining",
     "paper_figures": "actionflow.publishing",
     "query": "actionflow.session",
     "report": "actionflow.reporting",

@@ -32,6 +32,8 @@ VIEWS: dict[str, pa.Schema] = {
     "outputs": schema.OUTPUTS,
     "clusters": schema.CLUSTERS,
     "audits": schema.AUDITS,
+    "failure_modes": schema.FAILURE_MODES,
+    "failure_members": schema.FAILURE_MEMBERS,
     "curricula": schema.CURRICULUM,
     "samples": schema.SAMPLES,
     "marks": schema.MARKS,
@@ -43,9 +45,11 @@ _FOLDERS = {
     "outputs": layout.OUTPUTS,
     "clusters": layout.CLUSTERS,
     "audits": layout.AUDITS,
+    "failure_modes": layout.FAILURE_MODES,
+    "failure_members": layout.FAILURE_MEMBERS,
     "curricula": layout.CURRICULA,
 }
-_REWRITTEN = {"clusters", "audits"}
+_REWRITTEN = {"clusters", "audits", "failure_modes", "failure_members"}
 
 
 class NothingRecordedError(StoreError):

@@ -13,7 +13,7 @@ from conftest import PROJECT
 import actionflow
 from actionflow.cli import cli
 from actionflow.training.data import dataset_names
-from actionflow.training.settings import AutoencoderSettings, TextSettings, VisionSettings
+from actionflow.training.settings import AutoencoderSettings, RobustSettings, TextSettings, VisionSettings
 from actionflow.training.texts import text_dataset_names
 
 ENTRY_POINTS = yaml.safe_load((PROJECT / "MLproject").read_text())["entry_points"]
@@ -26,6 +26,7 @@ def _trainings(project):
 VISION, TEXT, AUTOENCODER = _trainings("vision"), _trainings("text"), _trainings("autoencoder")
 SETTINGS = {**dict.fromkeys(VISION, VisionSettings), **dict.fromkeys(TEXT, TextSettings)}
 SETTINGS |= dict.fromkeys(AUTOENCODER, AutoencoderSettings)
+SETTINGS |= dict.fromkeys(_trainings("robust"), RobustSettings)
 README = (PROJECT / "README.md").read_text()
 
 
@@ -98,7 +99,7 @@ def test_the_two_lists_of_requirements_are_one():
 
 def test_every_requirement_has_a_lower_bound_and_a_known_good_version():
     pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines("constraints.txt")}
-    for name in ("requirements.txt", "requirements-dev.txt", "requirements-studies.txt"):
+    for name in ("requirements.txt", "requirements-dev.txt", "requirements-studies.txt", "requirements-robust.txt"):
         for line in lines(name):
             package, bound, _ = line.partition(">=")
             assert bound, line

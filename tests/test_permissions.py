@@ -115,7 +115,10 @@ def names(post):
 def pages_of(run):
     """Every page of a run, and a picture."""
     there = f"{PAGES}/runs/{run}"
-    return [there, f"{there}/samples/val/16", f"{there}/curriculum", f"{there}/pictures/{DIGEST}/16.png"]
+    return [
+        there,
+        *(f"{there}/{page}" for page in ("samples/val/16", "curriculum", "failures", f"pictures/{DIGEST}/16.png")),
+    ]
 
 
 OUR_ROUTES = sorted(

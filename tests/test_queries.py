@@ -23,6 +23,7 @@ EMPTY = {
     "features": schema.features_schema(2).empty_table(),
     "outputs": schema.OUTPUTS.empty_table(),
     "audits": schema.AUDITS.empty_table(),
+    "failure_modes": schema.FAILURE_MODES.empty_table(),
 }
 ALL_SCORES = [
     *("action", "action_mean", "action_variance", "last_loss", "entropy", "confidence", "variability"),
@@ -317,6 +318,71 @@ def test_label_pairs_count_the_suspects_of_an_audit():
         (1, "one", 7, 1, 0.25, 0.75),
         (4, None, None, 1, 0.25, 1.0),
     ]
+
+
+LEAVES = [
+    {
+        "label": 0,
+        "leaf": 1,
+        "mode_rank": 2,
+        "found": True,
+        "holds": False,
+        "rule": "a",
+        "gain": 0.1,
+        "chance_valid": 0.0,
+    },
+    {
+        "label": 0,
+        "leaf": 2,
+        "mode_rank": 3,
+        "found": False,
+        "holds": True,
+        "rule": "b",
+        "gain": 0.1,
+        "chance_valid": 0.0,
+    },
+    {
+        "label": 1,
+        "leaf": 1,
+        "mode_rank": 4,
+        "found": False,
+        "holds": False,
+        "rule": "c",
+        "gain": 0.3,
+        "chance_valid": 0.5,
+    },
+    {
+        "label": 1,
+        "leaf": 2,
+        "mode_rank": 1,
+        "found": True,
+        "holds": True,
+        "rule": "d",
+        "gain": 0.3,
+        "chance_valid": 0.5,
+    },
+    {"label": 2, "reason": "no failure"},
+]
+
+
+def leaves():
+    common = {"run_id": "a", "split": "val", "target": "error", "grouping": "label", "depth": 1}
+    return table(schema.FAILURE_MODES, LEAVES, samples=9, failures=3, **common)
+
+
+def test_failure_modes_are_the_rules_that_were_found_in_their_order():
+    found = ask("failure_modes", failure_modes=leaves(), runs=trainings({"run_id": "a"}), samples=class_names("nought"))
+    assert pick(found, "mode_rank", "label", "label_name", "rule", "holds") == [
+        (1, 1, None, "d", True),
+        (2, 0, "nought", "a", False),
+    ]
+
+
+def test_failure_controls_count_classes_that_are_explained_and_those_whose_rule_holds():
+    (found,) = ask("failure_controls", failure_modes=leaves())
+    assert (found["classes"], found["explained"]) == (3, 2)
+    assert (found["found"], found["holds"], found["by_chance"]) == (1.0, 0.5, 0.25)
+    assert found["gain"] == pytest.approx(0.2)
 
 
 FEATURES = pa.Table.from_pylist(

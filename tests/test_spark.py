@@ -57,6 +57,8 @@ ASKED = [
     ("neighbours", {"hardest": 3, "k": 2}),
     ("label_suspects", {"by": "action", "no_class": 2}),
     ("label_pairs", {"split": "val"}),
+    ("failure_modes", {"depth": 3}),
+    ("failure_controls", {}),
     ("neighbours", {"sample_id": 3, "k": 5}),
     ("neighbours", {"sample_id": 3, "k": 5, "metric": "cosine"}),
     ("curriculum", {"run_id": "a", "split": "val"}),
@@ -131,6 +133,14 @@ def views():
             run_id="a",
             split="val",
         ),
+        "failure_modes": table(
+            schema.FAILURE_MODES,
+            [_leaf(draw, label, leaf, depth) for depth in (1, 3) for label in range(CLASSES) for leaf in (1, 2, None)],
+            run_id="a",
+            split="val",
+            target="error",
+            grouping="label",
+        ),
         "audits": table(
             schema.AUDITS,
             [
@@ -152,6 +162,16 @@ def views():
     }
     assert set(whole) == set(EMPTY)
     return whole
+
+
+def _leaf(draw, label, leaf, depth):
+    """A leaf of a tree; a class without one is not explained."""
+    if leaf is None:
+        return {"label": CLASSES + label, "depth": depth, "samples": 5, "failures": 0, "reason": "no failure"}
+    names = ("er", "ec", "iv", "ber", "aler", "gain", "fitted_er", "fitted_ec", "fitted_gain", "chance_gain", "beaten")
+    known = {"label": label, "leaf": leaf, "depth": depth, "mode_rank": 2 * label + leaf, "samples": 9, "failures": 3}
+    known |= {"rule": f"feature {leaf} > 0.5", "found": label % 2 == 0, "holds": leaf == 1, "chance_valid": 0.2}
+    return known | {name: float(draw.random()) for name in names}
 
 
 def _epochs(run_id, draw, labels, base):

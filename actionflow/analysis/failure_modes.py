@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from actionflow.analysis.failure_trees import DEEPEST, Condition, Features, Figures, Tree, fit_tree, measure
 from actionflow.analysis.mutual_information import Sorted, sort_features
+from actionflow.errors import SettingsError
 
 DEPTHS = tuple(range(1, DEEPEST + 1))
 
@@ -35,8 +36,16 @@ class Terms:
     delta: float = 0.1
     tau: float = 0.2
     least: int = 10
-    permutations: int = 20
+    permutations: int = 5
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("top", 1), ("least", 4), ("permutations", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise SettingsError(f"{name} must be at least {least}, found {getattr(self, name)}.")
+        for name in ("delta", "tau"):
+            if not 0 <= getattr(self, name) < 1:
+                raise SettingsError(f"{name} is a share from 0 to 1, found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
@@ -59,10 +68,17 @@ class Cut:
 
     def first_is_valid(self, terms: Terms) -> tuple[bool, bool]:
         """Whether the most important leaf is valid: on the half it was fitted on, and on the other."""
-        return (
-            bool(self.fitted.valid(terms.delta, terms.tau)[0]),
-            bool(self.held.valid(terms.delta, terms.tau)[0]),
-        )
+        found, holds = self.are_valid(terms)
+        return bool(found[0]), bool(holds[0])
+
+    def holds(self, terms: Terms) -> bool:
+        """Whether some leaf is valid on both halves."""
+        found, holds = self.are_valid(terms)
+        return bool((found & holds).any())
+
+    def are_valid(self, terms: Terms) -> tuple[Bools, Bools]:
+        """Which leaves are valid: on the half they were fitted on, and on the other."""
+        return self.fitted.valid(terms.delta, terms.tau), self.held.valid(terms.delta, terms.tau)
 
 
 @dataclass(frozen=True)
@@ -171,10 +187,10 @@ def cut(tree: Tree, features: Features, failed: Bools, fitted: Bools, depth: int
 def _by_chance(
     features: Features, in_order: Sorted, failed: Bools, fitted: Bools, terms: Terms
 ) -> list[tuple[float, bool]]:
-    """The gain, and whether the first leaf is valid, at each depth, of a tree for failures that mean nothing."""
+    """The gain, and whether some leaf holds, at each depth, of a tree for failures that mean nothing."""
     tree = fit_tree(features[fitted], in_order, failed[fitted], terms.top, terms.seed)
     cuts = [cut(tree, features, failed, fitted, depth) for depth in DEPTHS]
-    return [(each.held.gain, each.first_is_valid(terms)[1]) for each in cuts]
+    return [(each.held.gain, each.holds(terms)) for each in cuts]
 
 
 def _chances(shuffled: list[list[tuple[float, bool]]]) -> dict[int, Chance]:

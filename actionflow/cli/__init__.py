@@ -11,6 +11,7 @@ from actionflow.cli.asking import hardest, query, runs, scores, sql
 from actionflow.cli.auditing import audit
 from actionflow.cli.clustering import curves
 from actionflow.cli.comparing import compare
+from actionflow.cli.explaining import explain
 from actionflow.cli.marking import marks
 from actionflow.cli.ordering import curriculum
 from actionflow.cli.publishing import paper_figures
@@ -44,7 +45,7 @@ def cli(context: click.Context, tracking_uri: str | None) -> None:
 
 
 VERBS = (
-    *(runs, hardest, scores, query, sql, curves, audit, compare, report, paper_figures),
+    *(runs, hardest, scores, query, sql, curves, audit, explain, compare, report, paper_figures),
     *(curriculum, marks, serve),
 )
 for verb in VERBS:

@@ -16,13 +16,15 @@ CLUSTERS = f"{ROOT}/clusters"
 PIXELS = f"{ROOT}/pixels"
 AUDITS = f"{ROOT}/audits"
 CURRICULA = f"{ROOT}/curriculum"
+FAILURE_MODES = f"{ROOT}/failure_modes"
+FAILURE_MEMBERS = f"{ROOT}/failure_members"
 MARKS = f"{ROOT}/marks"
 CHECKPOINTS = f"{ROOT}/checkpoint"
 DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
 
 # Tags, as seen in the MLflow UI.
-# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | study | marks
+# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | failure_modes | study | marks
 TAG_KIND = "actionflow.kind"
 TAG_SCHEMA = "actionflow.schema_version"
 TAG_TASK = "actionflow.task"
@@ -36,6 +38,8 @@ TAG_CURRICULUM_RUN = "actionflow.curriculum_run"  # the run whose scores it came
 TAG_COMPARED = "actionflow.compared_runs"
 TAG_CLUSTERED = "actionflow.clustered_run"
 TAG_AUDITED = "actionflow.audited_run"
+TAG_EXPLAINED = "actionflow.explained_run"
+TAG_ROBUST = "actionflow.robust_radius"  # of an adversarial training: how far its pictures were changed
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")

@@ -101,6 +101,10 @@ class StoredRun:
         names = [name for name in self._names(folder) if name.endswith(".parquet")]
         return [self.local(f"{folder}/{name}") for name in sorted(names)]
 
+    def names(self, folder: str, ending: str) -> set[str]:
+        """What the files of one kind right inside an artifact folder are called, without their ending."""
+        return {name.removesuffix(ending) for name in self._names(folder) if name.endswith(ending)}
+
     def has(self, artifact: str) -> bool:
         """Whether the run holds this artifact."""
         folder, _, name = artifact.rpartition("/")

@@ -138,6 +138,67 @@ AUDITS = pa.schema(
     ]
 )
 
+# A step of a rule, as programs read it: a feature or attribute, above a threshold or at most there.
+CONDITION = pa.struct(
+    [
+        pa.field("feature", pa.int32(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("above", pa.bool_(), nullable=False),
+        pa.field("threshold", pa.float64(), nullable=False),
+    ]
+)
+
+# The leaves of the tree of every class, grouping and depth; a class that is not explained has one row, without a leaf
+# and with a reason. Figures are of the half that no tree has seen, those called fitted of the other.
+FAILURE_MODES = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("target", NAME, nullable=False),
+        pa.field("grouping", NAME, nullable=False),
+        pa.field("depth", pa.int32(), nullable=False),
+        pa.field("label", pa.int32()),
+        pa.field("leaf", pa.int32()),
+        pa.field("mode_rank", pa.int64()),
+        pa.field("rule", pa.string()),
+        pa.field("conditions", pa.list_(CONDITION)),
+        pa.field("samples", pa.int64(), nullable=False),
+        pa.field("failures", pa.int64(), nullable=False),
+        pa.field("er", pa.float64()),
+        pa.field("ec", pa.float64()),
+        pa.field("iv", pa.float64()),
+        pa.field("ber", pa.float64()),
+        pa.field("aler", pa.float64()),
+        pa.field("gain", pa.float64()),
+        pa.field("fitted_er", pa.float64()),
+        pa.field("fitted_ec", pa.float64()),
+        pa.field("fitted_iv", pa.float64()),
+        pa.field("fitted_ber", pa.float64()),
+        pa.field("fitted_gain", pa.float64()),
+        pa.field("found", pa.bool_()),
+        pa.field("holds", pa.bool_()),
+        pa.field("chance_gain", pa.float64()),
+        pa.field("chance_valid", pa.float64()),
+        pa.field("beaten", pa.float64()),
+        pa.field("reason", pa.string()),
+    ]
+)
+
+# Which samples fall in each leaf; `fitted` are those of the half that the tree was fitted on.
+FAILURE_MEMBERS = pa.schema(
+    [
+        pa.field("run_id", NAME, nullable=False),
+        pa.field("split", NAME, nullable=False),
+        pa.field("sample_id", pa.int64(), nullable=False),
+        pa.field("grouping", NAME, nullable=False),
+        pa.field("depth", pa.int32(), nullable=False),
+        pa.field("label", pa.int32()),
+        pa.field("leaf", pa.int32()),
+        pa.field("failed", pa.bool_(), nullable=False),
+        pa.field("fitted", pa.bool_()),
+    ]
+)
+
 # What people say of samples. Files are JSON, one for each time somebody marks; this is how they read as rows.
 MARKS = pa.schema(
     [

@@ -77,6 +77,14 @@ class RunWriter:
         columns = {name: suspects[name] for name in schema.AUDITS.names if name not in ("run_id", "split")}
         self.log_samples("audits", split, columns, schema.AUDITS, **facts)
 
+    def log_failures(self, split: str, modes: pa.Table, members: pa.Table, **facts: Any) -> None:
+        """Write how the failures of one split are explained, in place of an earlier explanation."""
+        for kind, table, wanted in (
+            ("failure_modes", modes, schema.FAILURE_MODES),
+            ("failure_members", members, schema.FAILURE_MEMBERS),
+        ):
+            self._send_rows(kind, split, schema.filled(table, wanted), facts)
+
     def log_samples(self, kind: str, split: str, columns: Mapping[str, Any], wanted: pa.Schema, **facts: Any) -> None:
         """Write a file of one row per sample of a split; columns of the schema that are not given are null.
 
@@ -85,7 +93,9 @@ class RunWriter:
         rows = len(columns["sample_id"])
         known = {"run_id": schema.constant(self.run_id, rows), "split": schema.constant(split, rows), **columns}
         arrays = [_column(known.get(field.name), field.type, rows) for field in wanted]
-        table = pa.table(arrays, schema=wanted).sort_by("sample_id")
+        self._send_rows(kind, split, pa.table(arrays, schema=wanted).sort_by("sample_id"), facts)
+
+    def _send_rows(self, kind: str, split: str, table: pa.Table, facts: Mapping[str, Any]) -> None:
         self.sender.send_table(f"{layout.ROOT}/{kind}/{split}.parquet", schema.stamp(table, kind, **facts))
 
     def log_curriculum(self, name: str, table: pa.Table, **facts: Any) -> str:

@@ -150,6 +150,30 @@ class VisionSettings(PictureSettings):
 
 
 @dataclass(frozen=True)
+class RobustSettings(VisionSettings):
+    """The parameters of a training that makes a model robust against small changes of its pictures, in l2."""
+
+    features: str = _setting("both", "whose features are kept at the end", ("val", "both"))
+    radius: float = _setting(0.5, "how far a picture is changed, in l2 of values from 0 to 1")
+    attack_steps: int = _setting(7, "steps of gradient ascent that change it", least=1)
+    step_size: float = _setting(0.0, "the length of a step; 0 stands for 2.5 x radius / steps")
+    robust_samples: int = _setting(200, "validation samples whose robust accuracy is measured at the end", least=1)
+    checkpoint: str = _setting("", "weights of your own robust model, which are recorded instead of trained")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.radius < float("inf"):
+            raise SettingsError(f"radius must be a number above 0, found {self.radius}: type -P radius=0.5.")
+        if not 0 <= self.step_size < float("inf"):
+            raise SettingsError(f"step_size must be a number above 0, or 0, found {self.step_size}: leave it out.")
+
+    @property
+    def entry_point(self) -> str:
+        """One for all data sets."""
+        return "robust"
+
+
+@dataclass(frozen=True)
 class AutoencoderSettings(PictureSettings):
     """The parameters of a training that gives pictures back."""
 

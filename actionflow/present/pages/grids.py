@@ -47,8 +47,8 @@ def grid(cells: Sequence[Cell]) -> Image.Image:
 
 
 def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, cell: Cell, left: int, top: int) -> None:
-    draw.text((left, top), shortened(cell.told), fill=cell.colour, font=_font())
-    draw.text((left, top + LINE), shortened(cell.score), fill=INK, font=_font())
+    draw.text((left, top), shortened(cell.told), fill=cell.colour, font=font())
+    draw.text((left, top + LINE), shortened(cell.score), fill=INK, font=font())
     picture = enlarged(opened(cell.picture), SIDE)
     image.paste(picture, (left + (SIDE - picture.width) // 2, top + 2 * LINE + (SIDE - picture.height) // 2))
 
@@ -66,14 +66,14 @@ def enlarged(picture: Image.Image, side: int) -> Image.Image:
 def shortened(text: str) -> str:
     """As much of a text as a cell is wide, which is eight times the size of its letters."""
     text = " ".join(text.split())[:SIDE]
-    if _font().getlength(text) <= SIDE:
+    if font().getlength(text) <= SIDE:
         return text
-    while text and _font().getlength(text + "…") > SIDE:
+    while text and font().getlength(text + "…") > SIDE:
         text = text[:-1]
     return text + "…"
 
 
 @cache
-def _font() -> ImageFont.FreeTypeFont:
+def font() -> ImageFont.FreeTypeFont:
     """Matplotlib's own font: it is there wherever this runs, and knows most alphabets."""
     return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", FONT_SIZE)

@@ -74,6 +74,14 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A picture as a data URI, and what stands below it."""
+
+    source: str
+    told: str
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of the page: a heading, a sentence, a figure or a table or lists, and the SQL behind them."""
 
@@ -84,6 +92,7 @@ class Section:
     rows: Rows | None = None
     groups: Sequence[Group] = ()
     notes: Sequence[str] = ()
+    drawings: Sequence[Drawing] = ()
     questions: Sequence[Question] = ()
 
 

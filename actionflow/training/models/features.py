@@ -36,11 +36,13 @@ class PenultimateFeatures:
             features.last  # (n, d), float32
 
     `flat=False` leaves what entered the head in its own shape: a language model's may see a vector for every word.
+    `climbable` keeps the way back to the input, for whoever asks what would make a feature higher.
     """
 
-    def __init__(self, model: nn.Module, flat: bool = True) -> None:
+    def __init__(self, model: nn.Module, flat: bool = True, climbable: bool = False) -> None:
         self._head = head_of(model)
         self._flat = flat
+        self._climbable = climbable
         self._last: Tensor | None = None
 
     def __enter__(self) -> Self:
@@ -54,13 +56,13 @@ class PenultimateFeatures:
 
     @property
     def last(self) -> Tensor:
-        """The features of the last batch, in float32, without a gradient."""
+        """The features of the last batch, in float32, without a gradient unless they are climbable."""
         if self._last is None:
             raise RecordingError("there are no features yet: no batch went through the model. Call model(images).")
         return self._last
 
     def _keep(self, _head: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        features = inputs[0].detach().to(torch.float32)
+        features = (inputs[0] if self._climbable else inputs[0].detach()).to(torch.float32)
         if not self._flat:
             self._last = features
             return
