@@ -33,8 +33,9 @@ def say(message: str) -> None:
 class Session:
     """DuckDB with views over some runs.
 
-    They are `runs`, `dynamics`, `samples`, `scores`, `features`, `pixels`, `outputs`, `clusters`, `audits`, `curricula`
-    and `marks`. A view is made when a question first names it: listing a thousand runs opens none of their files.
+    They are `runs`, `dynamics`, `samples`, `scores`, `features`, `pixels`, `outputs`, `clusters`, `audits`,
+    `curricula`, `marks`, `counterexamples`, `scenarios` and `scenario_labels`. A view is made when a question first
+    names it: listing a thousand runs opens none of their files.
     """
 
     def __init__(

@@ -17,12 +17,16 @@ PIXELS = f"{ROOT}/pixels"
 AUDITS = f"{ROOT}/audits"
 CURRICULA = f"{ROOT}/curriculum"
 MARKS = f"{ROOT}/marks"
+COUNTEREXAMPLES = f"{ROOT}/counterexamples"
+SCENARIOS = f"{ROOT}/scenarios"
+SCENARIO_LABELS = f"{ROOT}/scenario_labels"
 CHECKPOINTS = f"{ROOT}/checkpoint"
 DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
 
 # Tags, as seen in the MLflow UI.
-# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | study | marks
+# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | study | marks |
+# defuse | mending | scenario_labels
 TAG_KIND = "actionflow.kind"
 TAG_SCHEMA = "actionflow.schema_version"
 TAG_TASK = "actionflow.task"
@@ -36,6 +40,9 @@ TAG_CURRICULUM_RUN = "actionflow.curriculum_run"  # the run whose scores it came
 TAG_COMPARED = "actionflow.compared_runs"
 TAG_CLUSTERED = "actionflow.clustered_run"
 TAG_AUDITED = "actionflow.audited_run"
+TAG_STEP = "actionflow.defuse_step"  # vae | identify | distill | correct
+TAG_CHAIN = "actionflow.defuse_run"  # the run above the steps
+TAG_DEFUSED = "actionflow.defused_run"  # the classifier
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")
