@@ -23,6 +23,8 @@ EMPTY = {
     "features": schema.features_schema(2).empty_table(),
     "outputs": schema.OUTPUTS.empty_table(),
     "audits": schema.AUDITS.empty_table(),
+    "scenarios": schema.scenarios_schema(2).empty_table(),
+    "scenario_labels": schema.SCENARIO_LABELS.empty_table(),
 }
 ALL_SCORES = [
     *("action", "action_mean", "action_variance", "last_loss", "entropy", "confidence", "variability"),

@@ -21,6 +21,7 @@ from actionflow.serving import (
     pages,
     run_pages,
     sample_pages,
+    scenario_pages,
     sql_pages,
 )
 from actionflow.serving.asking import Desk
@@ -32,6 +33,8 @@ OURS = [
     audit_pages.router,
     audit_pages.forms,
     curriculum_pages.router,
+    scenario_pages.router,
+    scenario_pages.forms,
     sample_pages.router,
     run_pages.router,
     sql_pages.router,

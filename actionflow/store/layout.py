@@ -43,6 +43,8 @@ TAG_AUDITED = "actionflow.audited_run"
 TAG_STEP = "actionflow.defuse_step"  # vae | identify | distill | correct
 TAG_CHAIN = "actionflow.defuse_run"  # the run above the steps
 TAG_DEFUSED = "actionflow.defused_run"  # the classifier
+TAG_MENDED = "actionflow.mended_from"  # the classifier that a mended one was fine-tuned from
+TAG_MENDED_RUN = "actionflow.mended_run"  # the mended one
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")

@@ -102,7 +102,7 @@ class RunWriter:
         return f"runs:/{self.run_id}/{artifact}"
 
     def log_counterexamples(
-        self, part: int, run_id: str, columns: Mapping[str, Any], codes: NDArray[np.float32]
+        self, part: int, run_id: str, columns: Mapping[str, Any], codes: NDArray[np.float32], **facts: Any
     ) -> None:
         """Write a part of what was found around the samples of the classifier's run."""
         names = {"run_id": run_id, "identify_run": self.run_id}
@@ -111,6 +111,7 @@ class RunWriter:
             "counterexamples",
             {**self._constants(names, len(codes)), **columns, "code": _vectors(codes)},
             schema.counterexamples_schema(codes.shape[1]),
+            **facts,
         )
 
     def log_scenarios(self, run_id: str, columns: Mapping[str, Any], means: NDArray[np.float64], **facts: Any) -> None:

@@ -5,8 +5,8 @@ training samples that it gets right, `FineTuner` teaches the classifier what peo
 """
 
 from actionflow.training.mending.finetuning import Failures, FineTuner
-from actionflow.training.mending.reading import Pair, Reading
+from actionflow.training.mending.reading import Pair, Reading, read
 from actionflow.training.mending.search import Found, Noise, search
 from actionflow.training.mending.vae_trainer import VaeTrainer
 
-__all__ = ["Failures", "FineTuner", "Found", "Noise", "Pair", "Reading", "VaeTrainer", "search"]
+__all__ = ["Failures", "FineTuner", "Found", "Noise", "Pair", "Reading", "VaeTrainer", "read", "search"]

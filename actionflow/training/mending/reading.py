@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,25 +54,30 @@ class Pair:
 
     def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """The codes (n, code) of pictures: the means."""
-        return self._asked(images, lambda part: self.vae.encode(_from_zero_to_one(part))[0])
+        return _asked(lambda part: self.vae.encode(_from_zero_to_one(part))[0], images, self.device)
 
     def decode(self, codes: NDArray[np.float32]) -> NDArray[np.uint8]:
         """Pictures (n, channels, height, width)."""
-        return self._asked(codes, lambda part: pixels_of(self.vae.decode(part)))
+        return _asked(lambda part: pixels_of(self.vae.decode(part)), codes, self.device)
 
     def read(self, images: NDArray[np.uint8]) -> Reading:
         """What the classifier says of pictures."""
-        found = self._asked(images, lambda part: _best(self.classifier(_from_zero_to_one(part))))
-        return Reading(found[:, 1].astype(np.int64), found[:, 0].astype(np.float32))
+        return read(self.classifier, images, self.device)
 
-    def _asked(self, values: NDArray, ask) -> NDArray:  # type: ignore[no-untyped-def,type-arg]
-        with torch.inference_mode():
-            parts = [ask(part).cpu().numpy() for part in self._parts(values)]
-        return np.concatenate(parts) if parts else np.empty(0)
 
-    def _parts(self, values: NDArray) -> Iterator[Tensor]:  # type: ignore[type-arg]
-        for start in range(0, max(len(values), 1), AT_ONCE):
-            yield torch.from_numpy(values[start : start + AT_ONCE]).to(self.device)
+def read(classifier: nn.Module, images: NDArray[np.uint8], device: torch.device) -> Reading:
+    """What a classifier says of pictures."""
+    classifier.eval()
+    found = _asked(lambda part: _best(classifier(_from_zero_to_one(part))), images, device)
+    return Reading(found[:, 1].astype(np.int64), found[:, 0].astype(np.float32))
+
+
+def _asked(ask: Callable[[Tensor], Tensor], values: NDArray[Any], device: torch.device) -> NDArray[Any]:
+    """Ask batch by batch; nothing is asked as one batch of nothing, whose answer has the right shape."""
+    starts = range(0, max(len(values), 1), AT_ONCE)
+    with torch.inference_mode():
+        parts = [ask(torch.from_numpy(values[start : start + AT_ONCE]).to(device)).cpu().numpy() for start in starts]
+    return np.concatenate(parts)
 
 
 def _from_zero_to_one(pixels: Tensor) -> Tensor:
