@@ -33,7 +33,7 @@ FORMULA = ("=", "+", "-", "@")
 def distilled_of(word: str, client: MlflowClient) -> StoredRun:
     """The newest finished step distill of a classifier, a chain, or any of its steps."""
     named = find_runs([word], client)[0]
-    finished = [run for run in steps_of(named, "distill") if run.run.info.status == "FINISHED"]
+    finished = [run for run in steps_of([named], "distill") if run.run.info.status == "FINISHED"]
     if not finished:
         raise StoreError(
             f"nothing was distilled for run {named.name} ({named.run_id[:8]}) yet: type "

@@ -81,7 +81,7 @@ def source_of(view: str, runs: Sequence[StoredRun], say: Say, of_one: OfOneRun |
     if view in _SAID:
         return Source(rows=_said(view, runs))
     if view in _STEPS:
-        runs = [step for run in runs for step in steps_of(run, _STEPS[view])]
+        runs = steps_of(runs, _STEPS[view])
     if view == "samples":
         # Trainings on the same data point to the same samples: asked once.
         runs = list({run.run.data.tags.get(layout.TAG_DATASET_RUN): run for run in runs}.values())

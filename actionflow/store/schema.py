@@ -224,6 +224,7 @@ def scenarios_schema(code: int) -> pa.Schema:
         [
             pa.field("run_id", NAME, nullable=False),  # the classifier's
             pa.field("distill_run", NAME, nullable=False),
+            pa.field("identify_run", NAME, nullable=False),
             pa.field("scenario", pa.int32(), nullable=False),
             pa.field("weight", pa.float64(), nullable=False),
             pa.field("size", pa.int64(), nullable=False),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlflow.entities import Run
 
 from actionflow.store import layout
@@ -11,14 +13,23 @@ from actionflow.store.reading import StoredRun
 STEPS = ("vae", "identify", "distill", "correct")
 
 
-def steps_of(run: StoredRun, step: str) -> list[StoredRun]:
-    """The runs of one step that belong to a classifier, to a chain, or are this run itself; newest first."""
-    tags = run.run.data.tags
-    if tags.get(layout.TAG_STEP) == step:
-        return [run]
-    if chain := chain_of(run):
-        return found(run, f"tags.`{layout.TAG_CHAIN}` = '{chain}' and tags.`{layout.TAG_STEP}` = '{step}'")
-    return found(run, f"tags.`{layout.TAG_DEFUSED}` = '{run.run_id}' and tags.`{layout.TAG_STEP}` = '{step}'")
+def steps_of(runs: Sequence[StoredRun], step: str) -> list[StoredRun]:
+    """The runs of one step that belong to these classifiers or chains, or are among these runs; newest first.
+
+    All are looked for at once: a thousand classifiers are one question.
+    """
+    if not runs:
+        return []
+    ids = {run.run_id for run in runs}
+    # A run of this very step stands for itself alone.
+    chains = {chain_of(run) for run in runs if run.run.data.tags.get(layout.TAG_STEP) != step} - {None}
+    return [
+        each
+        for each in found(runs[0], f"tags.`{layout.TAG_STEP}` = '{step}'")
+        if each.run_id in ids
+        or each.run.data.tags.get(layout.TAG_DEFUSED) in ids
+        or each.run.data.tags.get(layout.TAG_CHAIN) in chains
+    ]
 
 
 def chains_of(run: StoredRun) -> list[StoredRun]:
@@ -38,5 +49,11 @@ def found(run: StoredRun, condition: str) -> list[StoredRun]:
     """The runs of any experiment of the run's store that fit, newest first."""
     experiments = [each.experiment_id for each in all_experiments(run.client)]
     newest = ["attributes.start_time DESC", "attributes.run_id ASC"]
-    runs: list[Run] = list(run.client.search_runs(experiments, condition, order_by=newest))
-    return [StoredRun(each, run.client) for each in runs]
+    runs: list[Run] = []
+    token = None
+    while True:
+        page = run.client.search_runs(experiments, condition, order_by=newest, page_token=token)
+        runs.extend(page)
+        token = page.token
+        if not token:
+            return [StoredRun(each, run.client) for each in runs]

@@ -114,15 +114,16 @@ class RunWriter:
             **facts,
         )
 
-    def log_scenarios(self, run_id: str, columns: Mapping[str, Any], means: NDArray[np.float64], **facts: Any) -> None:
+    def log_scenarios(
+        self, run_id: str, identify_run: str, columns: Mapping[str, Any], means: NDArray[np.float64]
+    ) -> None:
         """Write the scenarios of the classifier's run, in place of those that were there."""
-        names = {"run_id": run_id, "distill_run": self.run_id}
+        names = {"run_id": run_id, "distill_run": self.run_id, "identify_run": identify_run}
         self._log_found(
             f"{layout.SCENARIOS}/scenarios.parquet",
             "scenarios",
             {**self._constants(names, len(means)), **columns},
             schema.scenarios_schema(means.shape[1]),
-            **facts,
         )
 
     def _constants(self, names: Mapping[str, str], rows: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Chain:
             parent = find_runs([known], client)[0]
             return cls(find_runs([parent.run.data.tags[layout.TAG_DEFUSED]], client)[0], known)
         older = chains_of(named)
-        if older and not (begins and steps_of(older[0], "vae") and cls(named, older[0].run_id).finished("vae")):
+        if older and not (begins and steps_of([older[0]], "vae") and cls(named, older[0].run_id).finished("vae")):
             return cls(named, older[0].run_id)
         return cls(named, _begun(named, client))
 
@@ -85,7 +85,7 @@ class Chain:
 
     def finished(self, step: str, settings: StepSettings | None = None) -> StoredRun | None:
         """The newest finished run of a step, told this if it matters what."""
-        for run in steps_of(self._parent(), step):
+        for run in steps_of([self._parent()], step):
             if run.run.info.status == FINISHED and (settings is None or _was_told(run, settings)):
                 return run
         return None
@@ -119,7 +119,7 @@ class Chain:
         return find_runs([self.run_id], self.client)[0]
 
     def _interrupted(self, step: str, settings: StepSettings) -> StoredRun | None:
-        runs = steps_of(self._parent(), step)
+        runs = steps_of([self._parent()], step)
         newest = runs[0] if runs else None
         if newest is None or newest.run.info.status == FINISHED or not _was_told(newest, settings):
             return None

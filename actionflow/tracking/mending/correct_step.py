@@ -21,6 +21,7 @@ from actionflow.present.mending import Tuned, mending_table, trade_off
 from actionflow.present.rows import text_table
 from actionflow.session import say
 from actionflow.store import layout, parquet
+from actionflow.store.finding import find_runs
 from actionflow.store.reading import StoredRun
 from actionflow.store.showing import log_table
 from actionflow.tracking.launching import nested_run
@@ -51,8 +52,8 @@ class Lessons:
 def correct(chain: Chain, step: CorrectStep) -> str:
     """Mend the classifier; return the id of the step's run. That no scenario is a failure is a result."""
     patient = Patient.of(chain.classifier, step.data_dir)
-    pair = pair_of(chain, patient, step)
     distilled = chain.needed("distill")
+    pair = pair_of(_built_on(distilled, "vae_run"), patient, step)
     scenarios = scenarios_in(distilled)
     verdicts = _verdicts(chain, distilled, scenarios, step) if scenarios else []
     with chain.step("correct", step) as run:
@@ -61,9 +62,14 @@ def correct(chain: Chain, step: CorrectStep) -> str:
         if not failures:
             _close(run, f"{len(scenarios)} scenarios, none of them a failure: there is nothing to mend.")
             return run.run_id
-        lessons = _lessons(chain, pair, scenarios, failures, step)
+        lessons = _lessons(distilled, pair, scenarios, failures, step)
         _mend(run, chain, patient, lessons, step, len(failures))
         return run.run_id
+
+
+def _built_on(distilled: StoredRun, what: str) -> StoredRun:
+    """The run of an earlier step that these scenarios come from, be there a newer one or not."""
+    return find_runs([distilled.description()[what]], distilled.client)[0]
 
 
 def _verdicts(chain: Chain, distilled: StoredRun, scenarios: Rows, step: CorrectStep) -> list[Verdict]:
@@ -104,11 +110,13 @@ def _agreed(verdicts: Sequence[Verdict], step: CorrectStep) -> str:
     return f" Annotators agree (%): {', '.join(told)}."
 
 
-def _lessons(chain: Chain, pair: Pair, scenarios: Rows, failures: Sequence[Verdict], step: CorrectStep) -> Lessons:
+def _lessons(
+    distilled: StoredRun, pair: Pair, scenarios: Rows, failures: Sequence[Verdict], step: CorrectStep
+) -> Lessons:
     """As many pictures of every failure scenario to tune on as to test with; as many counterexamples as the former."""
     numbers = {row["scenario"]: place for place, row in enumerate(scenarios)}
     mixture = _mixture(scenarios)
-    tau = float(chain.needed("distill").description()["tau"])
+    tau = float(distilled.description()["tau"])
 
     def drawn(purpose: int) -> Failures:
         images = [
@@ -126,7 +134,7 @@ def _lessons(chain: Chain, pair: Pair, scenarios: Rows, failures: Sequence[Verdi
         return Failures(np.concatenate(images), labels.astype(np.int64))
 
     tuned_on = drawn(TUNE)
-    return Lessons(tuned_on, _raw(chain, pair, len(tuned_on), step), drawn(TEST))
+    return Lessons(tuned_on, _raw(_built_on(distilled, "identify_run"), pair, len(tuned_on), step), drawn(TEST))
 
 
 def _mixture(scenarios: Rows) -> Scenarios:
@@ -140,9 +148,9 @@ def _mixture(scenarios: Rows) -> Scenarios:
     )
 
 
-def _raw(chain: Chain, pair: Pair, count: int, step: CorrectStep) -> Failures:
+def _raw(identified: StoredRun, pair: Pair, count: int, step: CorrectStep) -> Failures:
     """Counterexamples as they were found, with the labels of the samples around which they were."""
-    paths = chain.needed("identify").files_now(layout.COUNTEREXAMPLES)
+    paths = identified.files_now(layout.COUNTEREXAMPLES)
     table = pa.concat_tables([parquet.read(path, ["label", "code"]) for path in paths])
     random = np.random.default_rng([step.seed, TUNE])
     chosen = np.sort(random.choice(table.num_rows, min(count, table.num_rows), replace=False))

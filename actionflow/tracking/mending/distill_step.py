@@ -15,6 +15,7 @@ from actionflow.analysis.scenarios import FEWEST, Scenarios, counted, distil, ma
 from actionflow.labelling import scenarios_in, sheet, write_sheets
 from actionflow.session import say
 from actionflow.store import layout, parquet
+from actionflow.store.finding import find_runs
 from actionflow.store.writing import RunWriter
 from actionflow.tracking.mending.chain import Chain, StepRun
 from actionflow.tracking.mending.models import Patient, pair_of
@@ -28,19 +29,31 @@ SHEETS = "sheets"
 def distill(chain: Chain, step: DistillStep) -> str:
     """Group what was found; return the id of the step's run. That there is nothing to group is a result."""
     patient = Patient.of(chain.classifier, step.data_dir)
-    pair = pair_of(chain, patient, step)
-    paths = chain.needed("identify").files_now(layout.COUNTEREXAMPLES)
+    identified = chain.needed("identify")
+    # The very VAE whose codes these are: a newer one would decode them into something else.
+    vae_run = identified.description()["vae_run"]
+    pair = pair_of(find_runs([vae_run], chain.client)[0], patient, step)
+    paths = identified.files_now(layout.COUNTEREXAMPLES)
     columns = ["counterexample", "label", "prediction", "code"]
     table = pa.concat_tables([parquet.read(path, columns) for path in paths])
     with chain.step("distill", step) as run:
         writer = RunWriter(run.run_id, run.client)
-        writer.describe({"class_names": list(patient.dataset.class_names), "tau": step.tau})
+        writer.describe(
+            {
+                "class_names": list(patient.dataset.class_names),
+                "tau": step.tau,
+                "vae_run": vae_run,
+                "identify_run": identified.run_id,
+            }
+        )
         if table.num_rows < FEWEST:
             _tell(run, f"{table.num_rows} counterexamples are too few to group: there is no scenario.", 0)
             return run.run_id
         codes = np.stack(table["code"].to_numpy())
         found = distil(codes, step.components, step.least_weight, step.most_codes, step.seed)
-        writer.log_scenarios(chain.classifier.run_id, _columns(found, table, pair, step), found.means)
+        writer.log_scenarios(
+            chain.classifier.run_id, identified.run_id, _columns(found, table, pair, step), found.means
+        )
         writer.sender.close()
         _log_pictures(run, patient)
         _tell(run, _told(found, table.num_rows), len(found))

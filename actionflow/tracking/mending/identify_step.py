@@ -26,11 +26,13 @@ SHOWN_ROWS, PER_ROW = 4, 10
 def identify(chain: Chain, step: IdentifyStep) -> str:
     """Search around every training sample; return the id of the step's run. That nothing is found is a result."""
     patient = Patient.of(chain.classifier, step.data_dir)
-    pair = pair_of(chain, patient, step)
+    trained = chain.needed("vae")
+    pair = pair_of(trained, patient, step)
     samples = patient.splits["train"]
     noise = Noise(step.a, step.b, is_centred=step.noise == "centred")
     with chain.step("identify", step) as run:
         writer = RunWriter(run.run_id, run.client)
+        writer.describe({"vae_run": trained.run_id})
         written = set(run.stored().files_now(layout.COUNTEREXAMPLES)) if run.resumes else set()
         names = {path.stem for path in written}
         for part, start in enumerate(range(0, len(samples), PART)):

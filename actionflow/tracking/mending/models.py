@@ -15,7 +15,6 @@ from torch import nn
 from actionflow.errors import DataError
 from actionflow.store import layout, parquet
 from actionflow.store.reading import StoredRun
-from actionflow.tracking.mending.chain import Chain
 from actionflow.training.data import ImageDataset, Samples, load_dataset, make_splits
 from actionflow.training.data.label_noise import with_label_noise
 from actionflow.training.data.splits import halves
@@ -75,9 +74,8 @@ class Patient:
         return _with_logged_weights(self.stored, model)
 
 
-def pair_of(chain: Chain, patient: Patient, settings: StepSettings) -> Pair:
-    """The classifier and the chain's VAE, which must fit its pictures."""
-    stored = chain.needed("vae")
+def pair_of(stored: StoredRun, patient: Patient, settings: StepSettings) -> Pair:
+    """The classifier and the VAE of a run, which must fit its pictures."""
     trained = VaeSettings.from_dict(stored.description()["settings"])
     channels, height, width = stored.description()["image_shape"]
     vae = build_vae(channels, (height, width), trained.code, trained.channels)
