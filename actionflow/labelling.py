@@ -137,6 +137,7 @@ def answer_of(word: str, scenario: int, names: Names, sample: int | None = None)
 
 def read_csv(path: str | Path, scenarios: Sequence[Row], names: Names) -> list[ScenarioLabel]:
     """The answers of a `labels.csv`: those of whole scenarios, and of single samples where these differ."""
+    _check_any(scenarios)
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
@@ -153,6 +154,7 @@ def read_csv(path: str | Path, scenarios: Sequence[Row], names: Names) -> list[S
 
 def write_sheets(folder: Path, scenarios: Sequence[Row], names: Names) -> list[Path]:
     """A picture of every scenario and the CSV to fill in; an answer that is there already is not written over."""
+    _check_any(scenarios)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / CSV
     if target.exists():
@@ -197,6 +199,11 @@ def says(row: Row, names: Names) -> str:
     said = row["sample_predictions"]
     order = sorted(set(said), key=lambda each: (-said.count(each), each))
     return ", ".join(f"{names[each]} ({said.count(each)})" for each in order)
+
+
+def _check_any(scenarios: Sequence[Row]) -> None:
+    if not scenarios:
+        raise QueryError("there is nothing to label: no scenario was found.")
 
 
 def _labels_of(row: Mapping[str, Any], names: Names) -> list[ScenarioLabel]:

@@ -48,7 +48,7 @@ def label(run_id: str, request: Request, desk: TheDesk, visitor: TheVisitor, who
     if here is not None and here not in numbers:
         raise StoreError(f"there is no scenario {here} in run {distilled.name}: there are {len(numbers)}.")
     shown = next((row for row in scenarios if row["scenario"] == here), None)
-    told = {
+    told: dict[str, Any] = {
         "run": facts_of(distilled),
         "total": len(numbers),
         "done": len(mine),
