@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import torch
-from measuring import MEGABYTE, Target, end, forget_peak, in_own_process, is_quick, memory_now, peak_memory, show
+from measuring import MEGABYTE, Target, end, forget_peak, is_quick, memory_now, peak_memory, show
 from numpy.typing import NDArray
 
 from actionflow.analysis.scenarios import distil
@@ -28,10 +28,8 @@ CLASSES, STEPS, MOST = 10, 100, 10
 def main() -> None:
     quick = is_quick(__doc__)
     samples, looped, codes = (64, 2, 2_000) if quick else (10_000, 20, 50_000)
-    batched = in_own_process(searching, samples)
-    single = in_own_process(one_by_one, looped)
-    small, large = (in_own_process(held, count) for count in ((32, 128) if quick else (2 * PART, 8 * PART)))
-    grouping = in_own_process(distilling, codes)
+    small, large = (held(count) for count in ((32, 128) if quick else (2 * PART, 8 * PART)))
+    batched, single, grouping = searching(samples), one_by_one(looped), distilling(codes)
     show(
         f"searching around samples of 28x28, {STEPS} codes each",
         ["", "samples", "ms a sample"],

@@ -15,8 +15,8 @@ from actionflow.errors import DataError
 from actionflow.training.data import Samples
 from actionflow.training.models.vae import Vae, pixels_of
 
-# Pictures that go through both at once: more leave a CPU's caches and are no faster.
-AT_ONCE = 256
+# Pictures that go through a network at once: more leave a CPU's caches and take a third longer.
+AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Pair:
 
     def __init__(self, classifier: nn.Module, vae: Vae, device: torch.device) -> None:
         self.classifier = classifier.eval().to(device)
-        self.vae = vae.eval().to(device)
+        # Channels last: transposed convolutions take two thirds of the time on a CPU, keras_cnn little more than half.
+        self.vae = vae.eval().to(device, memory_format=torch.channels_last)
         self.device = device
 
     def check(self, samples: Samples) -> None:
@@ -81,7 +82,7 @@ def _asked(ask: Callable[[Tensor], Tensor], values: NDArray[Any], device: torch.
 
 
 def _from_zero_to_one(pixels: Tensor) -> Tensor:
-    return pixels.float().div_(255)
+    return pixels.float().div_(255).contiguous(memory_format=torch.channels_last)
 
 
 def _best(logits: Tensor) -> Tensor:
