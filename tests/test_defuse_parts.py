@@ -14,7 +14,7 @@ from actionflow.training.data.dataset import first_samples
 from actionflow.training.data.png import png_images
 from actionflow.training.mending import Failures, FineTuner, Noise, Pair, VaeTrainer, search
 from actionflow.training.mending.settings import CorrectStep, DistillStep, IdentifyStep, VaeStep
-from actionflow.training.models.vae import build_vae, kl_divergence
+from actionflow.training.models.vae import build_vae, fast_decoder, kl_divergence
 from actionflow.training.schedule import MostAccurate
 from actionflow.training.settings import VaeSettings, VisionSettings
 
@@ -35,6 +35,12 @@ def test_pictures_of_any_size_come_back_in_their_size(channels, size):
 def test_small_grey_pictures_do_with_half_of_the_channels():
     assert build_vae(1, (28, 28)).encoder[0].out_channels == 32
     assert build_vae(3, (32, 32)).encoder[0].out_channels == 64
+
+
+@pytest.mark.parametrize(("channels", "size"), [(1, (28, 28)), (3, (70, 66))])
+def test_the_fast_decoder_decodes_the_same(channels, size):
+    vae, codes = build_vae(channels, size).eval(), torch.randn(3, 15 if max(size) > 64 else 10)
+    assert torch.allclose(vae.decode(codes, fast_decoder(vae)), vae.decode(codes), atol=1e-5)
 
 
 def test_the_kl_is_that_of_torch_and_has_a_gradient():
@@ -85,7 +91,9 @@ class Mirror(nn.Module):
         mean = images.flatten(1).mean(dim=1, keepdim=True)
         return torch.logit(mean.clamp(0.01, 0.99)), torch.zeros_like(mean)
 
-    def decode(self, codes):
+    decoder = ()
+
+    def decode(self, codes, decoder):
         return codes[:, :, None, None].expand(-1, 1, 4, 4)
 
 
