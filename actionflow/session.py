@@ -34,8 +34,8 @@ class Session:
     """DuckDB with views over some runs.
 
     They are `runs`, `dynamics`, `samples`, `scores`, `features`, `pixels`, `outputs`, `clusters`, `audits`,
-    `failure_modes`, `failure_members`, `curricula` and `marks`. A view is made when a question first names it: listing
-    a thousand runs opens none of their files.
+    `failure_modes`, `failure_members`, `curricula`, `marks`, `counterexamples`, `scenarios` and `scenario_labels`. A
+    view is made when a question first names it: listing a thousand runs opens none of their files.
     """
 
     def __init__(

@@ -18,6 +18,8 @@ from actionflow.store import layout, parquet, schema
 from actionflow.store.finding import find_runs, runs_table
 from actionflow.store.marks import marks_of
 from actionflow.store.reading import Recorded, StoredRun
+from actionflow.store.scenario_labels import labels_of
+from actionflow.store.steps import steps_of
 
 Say = Callable[[str], None]
 
@@ -37,6 +39,9 @@ VIEWS: dict[str, pa.Schema] = {
     "curricula": schema.CURRICULUM,
     "samples": schema.SAMPLES,
     "marks": schema.MARKS,
+    "counterexamples": schema.counterexamples_schema(-1),
+    "scenarios": schema.scenarios_schema(-1),
+    "scenario_labels": schema.SCENARIO_LABELS,
 }
 # Views of plain files, and the folder of each in a run; what may be written anew is fetched anew.
 _FOLDERS = {
@@ -48,8 +53,14 @@ _FOLDERS = {
     "failure_modes": layout.FAILURE_MODES,
     "failure_members": layout.FAILURE_MEMBERS,
     "curricula": layout.CURRICULA,
+    "counterexamples": layout.COUNTEREXAMPLES,
+    "scenarios": layout.SCENARIOS,
 }
-_REWRITTEN = {"clusters", "audits", "failure_modes", "failure_members"}
+# Views of files that lie in the steps that mend a run, not in the run itself.
+_STEPS = {"counterexamples": "identify", "scenarios": "distill"}
+# Views of what people say, kept per experiment.
+_SAID = {"marks": marks_of, "scenario_labels": labels_of}
+_REWRITTEN = {"clusters", "audits", "failure_modes", "failure_members", "counterexamples", "scenarios"}
 
 
 class NothingRecordedError(StoreError):
@@ -71,8 +82,10 @@ def source_of(view: str, runs: Sequence[StoredRun], say: Say, of_one: OfOneRun |
     """What makes a view over these runs; `of_one` says it of each of them, else `source_of_run` does."""
     if view == "runs":
         return Source(rows=runs_table(list(runs)))
-    if view == "marks":
-        return Source(rows=_marks(runs))
+    if view in _SAID:
+        return Source(rows=_said(view, runs))
+    if view in _STEPS:
+        runs = steps_of(runs, _STEPS[view])
     if view == "samples":
         # Trainings on the same data point to the same samples: asked once.
         runs = list({run.run.data.tags.get(layout.TAG_DATASET_RUN): run for run in runs}.values())
@@ -174,8 +187,8 @@ def _sample_files(run: StoredRun, say: Say) -> list[Path]:
         return []
 
 
-def _marks(runs: Sequence[StoredRun]) -> pa.Table:
-    """The marks of the runs' experiments, each experiment once."""
+def _said(view: str, runs: Sequence[StoredRun]) -> pa.Table:
+    """What was said in the runs' experiments, each experiment once."""
     experiments = {run.run.info.experiment_id: run.client for run in runs}
-    tables = [marks_of(client, experiment_id) for experiment_id, client in experiments.items()]
-    return pa.concat_tables(tables) if tables else schema.MARKS.empty_table()
+    tables = [_SAID[view](client, experiment_id) for experiment_id, client in experiments.items()]
+    return pa.concat_tables(tables) if tables else VIEWS[view].empty_table()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 NAMES = (
     *("recording_overhead", "epoch_file", "scores_query", "bf16", "opening", "asking", "curves", "serving"),
-    *("report", "huggingface", "gradients", "autoencoder", "failure_modes"),
+    *("report", "huggingface", "gradients", "autoencoder", "failure_modes", "defuse"),
 )
 
 

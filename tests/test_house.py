@@ -13,6 +13,7 @@ from conftest import PROJECT
 import actionflow
 from actionflow.cli import cli
 from actionflow.training.data import dataset_names
+from actionflow.training.mending.settings import CorrectStep, DefuseSettings, DistillStep, IdentifyStep, VaeStep
 from actionflow.training.settings import AutoencoderSettings, RobustSettings, TextSettings, VisionSettings
 from actionflow.training.texts import text_dataset_names
 
@@ -51,6 +52,21 @@ def test_a_training_takes_every_setting_with_its_default(name):
     expected = {field.name: field.default for field in fields(kind)} | {"run_name": "", "resume": ""}
     expected |= {"dataset": parameters["dataset"]}
     assert parameters == (expected | {"model": "t5-base"} if name == "samsum" else expected)
+
+
+MENDING = {
+    "defuse": DefuseSettings,
+    "vae": VaeStep,
+    "identify": IdentifyStep,
+    "distill": DistillStep,
+    "correct": CorrectStep,
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), MENDING.items())
+def test_a_step_of_mending_takes_every_setting_with_its_default(name, kind):
+    parameters = {key: value.get("default", "") for key, value in ENTRY_POINTS[name]["parameters"].items()}
+    assert parameters == {field.name: field.default for field in fields(kind)}
 
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)

@@ -24,6 +24,8 @@ EMPTY = {
     "outputs": schema.OUTPUTS.empty_table(),
     "audits": schema.AUDITS.empty_table(),
     "failure_modes": schema.FAILURE_MODES.empty_table(),
+    "scenarios": schema.scenarios_schema(2).empty_table(),
+    "scenario_labels": schema.SCENARIO_LABELS.empty_table(),
 }
 ALL_SCORES = [
     *("action", "action_mean", "action_variance", "last_loss", "entropy", "confidence", "variability"),

@@ -78,6 +78,7 @@ ASKED = [
     ("action_entropy_correlation", {"certain": 0.5}),
     ("action_entropy_correlation", {"score": "action_variance"}),
     ("hard_words", {"least": 2}),
+    ("scenarios", {}),
 ]
 
 

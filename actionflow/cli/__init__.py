@@ -13,6 +13,7 @@ from actionflow.cli.clustering import curves
 from actionflow.cli.comparing import compare
 from actionflow.cli.explaining import explain
 from actionflow.cli.marking import marks
+from actionflow.cli.mending import scenarios
 from actionflow.cli.ordering import curriculum
 from actionflow.cli.publishing import paper_figures
 from actionflow.cli.reporting import report
@@ -46,7 +47,7 @@ def cli(context: click.Context, tracking_uri: str | None) -> None:
 
 VERBS = (
     *(runs, hardest, scores, query, sql, curves, audit, explain, compare, report, paper_figures),
-    *(curriculum, marks, serve),
+    *(curriculum, marks, scenarios, serve),
 )
 for verb in VERBS:
     cli.add_command(verb)

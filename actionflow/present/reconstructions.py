@@ -50,7 +50,9 @@ def reconstructions(title: str, groups: Mapping[str, Sequence[Rebuilt]]) -> Figu
     parts = np.ravel(np.array(figure.subfigures(len(groups), 1, squeeze=False, height_ratios=heights)))
     for part, (name, group) in zip(parts, groups.items(), strict=True):
         _draw_group(part, name, group, widest)
-    figure.suptitle(f"{title}; above each its class and its action", x=0.01, ha="left", fontsize=10, color=INK)
+    has_action = any(each.action is not None for group in groups.values() for each in group)
+    above = "its class and its action" if has_action else "its class"
+    figure.suptitle(f"{title}; above each {above}", x=0.01, ha="left", fontsize=10, color=INK)
     return figure
 
 

@@ -22,6 +22,7 @@ from actionflow.serving import (
     pages,
     run_pages,
     sample_pages,
+    scenario_pages,
     sql_pages,
 )
 from actionflow.serving.asking import Desk
@@ -34,6 +35,8 @@ OURS = [
     audit_pages.forms,
     curriculum_pages.router,
     failure_pages.router,
+    scenario_pages.router,
+    scenario_pages.forms,
     sample_pages.router,
     run_pages.router,
     sql_pages.router,

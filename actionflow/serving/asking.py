@@ -22,6 +22,7 @@ import pyarrow as pa
 from mlflow.server.constants import ARTIFACTS_DESTINATION_ENV_VAR, BACKEND_STORE_URI_ENV_VAR
 
 from actionflow.errors import QueryError, StoreError, nearest
+from actionflow.labelling import keep_labels
 from actionflow.marking import check_marks
 from actionflow.questions import files
 from actionflow.questions.files import Value
@@ -34,6 +35,7 @@ from actionflow.store import layout
 from actionflow.store.finding import all_experiments, find_runs, pick
 from actionflow.store.marks import Mark, add_marks, marks_of
 from actionflow.store.reading import StoredRun
+from actionflow.store.scenario_labels import ScenarioLabel
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +146,13 @@ class Desk:
         rows = add_marks(self.client(visitor), info.experiment_id, digest, marks, who)
         self._forget(info.experiment_id)
         return rows
+
+    def label(self, visitor: Visitor, distilled: StoredRun, labels: Sequence[ScenarioLabel], labelled_by: str) -> None:
+        """Write what a visitor says of failure scenarios; with auth on it carries the visitor's own name."""
+        experiment_id = distilled.run.info.experiment_id
+        if not visitor.may_write(experiment_id):
+            raise ForbiddenError(f"{visitor.name} may look at run {distilled.name} but not label its scenarios.")
+        keep_labels(self.client(visitor), distilled, labels, visitor.name or labelled_by or "anybody")
 
     def marks(self, visitor: Visitor, experiment: str = "", history: bool = False) -> pa.Table:
         """The marks of an experiment, by its name or id; of all that the visitor may read when none is named."""

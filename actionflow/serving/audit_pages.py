@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
 from typing import Annotated, Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 import pyarrow as pa
 from fastapi import APIRouter, Depends, Request
@@ -35,24 +35,16 @@ from actionflow.serving.opening import (
 )
 from actionflow.serving.pages import PREFIX, PageRoute
 from actionflow.serving.remembering import once
-from actionflow.serving.routes import LARGEST_REQUEST, TheDesk, TheVisitor, check_origin
+from actionflow.serving.routes import TheDesk, TheVisitor
 from actionflow.serving.sample_pages import LONGEST_TEXT, curve_of
+from actionflow.serving.sent_forms import FormRoute, sent_form
 from actionflow.serving.templating import page
-from actionflow.serving.visitors import ForbiddenError
 from actionflow.session import Session
 from actionflow.store.marks import Mark
 from actionflow.store.reading import StoredRun
 
-FORM = "application/x-www-form-urlencoded"
 # An audit takes a moment to make, and is the same until the run changes.
 KEPT_QUEUES = 16
-
-
-class FormRoute(PageRoute):
-    """A route that a form on our own pages is sent to; `sent_form` checks where it came from."""
-
-    def check(self, request: Request) -> None:
-        """Who asks is told first; then the form is looked at."""
 
 
 router = APIRouter(prefix=f"{PREFIX}/runs", route_class=PageRoute, include_in_schema=False)
@@ -139,26 +131,6 @@ def audit(
         "shown": shown,
     }
     return page(request, "audit.html", **where, may_mark=may_mark, visitor=visitor.name, whose=whose[:200])
-
-
-async def sent_form(request: Request, visitor: TheVisitor) -> dict[str, str]:
-    """The fields of a form that our own page has sent, and of no other.
-
-    Programs send JSON to /ajax-api/actionflow/marks. A form is what other sites can make a browser send, so that here
-    the browser must have said where it comes from.
-    """
-    check_origin(request)
-    if not request.headers.get("origin"):
-        raise ForbiddenError(
-            "a form is taken from our own page only: programs POST JSON to /ajax-api/actionflow/marks."
-        )
-    length = request.headers.get("content-length", "")
-    if not length.isdigit() or int(length) > LARGEST_REQUEST:
-        raise QueryError(f"a request has a Content-Length of at most {LARGEST_REQUEST:,} bytes.")
-    if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
-        raise QueryError(f"a form is sent as {FORM}.")
-    fields = parse_qs((await request.body()).decode(errors="replace"), keep_blank_values=True)
-    return {name: values[-1] for name, values in fields.items()}
 
 
 @forms.post("/{run_id}")

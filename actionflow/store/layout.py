@@ -19,12 +19,16 @@ CURRICULA = f"{ROOT}/curriculum"
 FAILURE_MODES = f"{ROOT}/failure_modes"
 FAILURE_MEMBERS = f"{ROOT}/failure_members"
 MARKS = f"{ROOT}/marks"
+COUNTEREXAMPLES = f"{ROOT}/counterexamples"
+SCENARIOS = f"{ROOT}/scenarios"
+SCENARIO_LABELS = f"{ROOT}/scenario_labels"
 CHECKPOINTS = f"{ROOT}/checkpoint"
 DESCRIPTION = f"{ROOT}/run.json"
 ENVIRONMENT = f"{ROOT}/requirements.txt"
 
 # Tags, as seen in the MLflow UI.
-# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | failure_modes | study | marks
+# training | dataset | resume | curriculum | comparison | paper_figures | curves | audit | failure_modes | study |
+# marks | defuse | mending | scenario_labels
 TAG_KIND = "actionflow.kind"
 TAG_SCHEMA = "actionflow.schema_version"
 TAG_TASK = "actionflow.task"
@@ -40,6 +44,11 @@ TAG_CLUSTERED = "actionflow.clustered_run"
 TAG_AUDITED = "actionflow.audited_run"
 TAG_EXPLAINED = "actionflow.explained_run"
 TAG_ROBUST = "actionflow.robust_radius"  # of an adversarial training: how far its pictures were changed
+TAG_STEP = "actionflow.defuse_step"  # vae | identify | distill | correct
+TAG_CHAIN = "actionflow.defuse_run"  # the run above the steps
+TAG_DEFUSED = "actionflow.defused_run"  # the classifier
+TAG_MENDED = "actionflow.mended_from"  # the classifier that a mended one was fine-tuned from
+TAG_MENDED_RUN = "actionflow.mended_run"  # the mended one
 TAG_ERROR = "actionflow.error"
 
 _EPOCH_FILE = re.compile(r"epoch-(\d{4,})(?:\.part-(\d+))?\.parquet")

@@ -213,6 +213,20 @@ MARKS = pa.schema(
     ]
 )
 
+# What people say of a scenario's samples; `sample` is null where they say it of all that were shown.
+SCENARIO_LABELS = pa.schema(
+    [
+        pa.field("experiment_id", pa.string(), nullable=False),
+        pa.field("distill_run", pa.string(), nullable=False),
+        pa.field("scenario", pa.int32(), nullable=False),
+        pa.field("sample", pa.int32()),
+        pa.field("answer", pa.string(), nullable=False),
+        pa.field("label", pa.int32()),
+        pa.field("labelled_by", pa.string(), nullable=False),
+        pa.field("labelled_at", pa.timestamp("us"), nullable=False),
+    ]
+)
+
 # Not a file: what the view `runs` shows of MLflow's own store.
 RUNS = pa.schema(
     [
@@ -243,6 +257,49 @@ def features_schema(width: int) -> pa.Schema:
             pa.field("split", NAME, nullable=False),
             pa.field("sample_id", pa.int64(), nullable=False),
             pa.field("feature", pa.list_(pa.float32(), width), nullable=False),
+        ]
+    )
+
+
+def counterexamples_schema(code: int) -> pa.Schema:
+    """The schema of a file of counterexamples whose codes have so many numbers."""
+    return pa.schema(
+        [
+            pa.field("run_id", NAME, nullable=False),  # the classifier's
+            pa.field("identify_run", NAME, nullable=False),
+            pa.field("counterexample", pa.int64(), nullable=False),
+            pa.field("sample_id", pa.int64(), nullable=False),
+            pa.field("label", pa.int32(), nullable=False),
+            pa.field("prediction", pa.int32(), nullable=False),
+            pa.field("confidence", pa.float32(), nullable=False),
+            pa.field("code", pa.list_(pa.float32(), code), nullable=False),
+            pa.field("image", pa.binary(), nullable=False),
+        ]
+    )
+
+
+def scenarios_schema(code: int) -> pa.Schema:
+    """The schema of a file of scenarios whose codes have so many numbers: regions where a classifier fails."""
+    counted = pa.list_(pa.struct([("label", pa.int32()), ("samples", pa.int64())]))
+    return pa.schema(
+        [
+            pa.field("run_id", NAME, nullable=False),  # the classifier's
+            pa.field("distill_run", NAME, nullable=False),
+            pa.field("identify_run", NAME, nullable=False),
+            pa.field("scenario", pa.int32(), nullable=False),
+            pa.field("weight", pa.float64(), nullable=False),
+            pa.field("size", pa.int64(), nullable=False),
+            pa.field("source_label", pa.int32(), nullable=False),
+            pa.field("source_share", pa.float64(), nullable=False),
+            pa.field("source_labels", counted, nullable=False),
+            pa.field("prediction", pa.int32(), nullable=False),
+            pa.field("predictions", counted, nullable=False),
+            pa.field("counterexamples", pa.list_(pa.int64()), nullable=False),
+            pa.field("mean", pa.list_(pa.float64(), code), nullable=False),
+            pa.field("covariance", pa.list_(pa.float64(), code * code if code > 0 else -1), nullable=False),
+            pa.field("sample_images", pa.list_(pa.binary()), nullable=False),
+            pa.field("sample_predictions", pa.list_(pa.int32()), nullable=False),
+            pa.field("sample_confidences", pa.list_(pa.float32()), nullable=False),
         ]
     )
 

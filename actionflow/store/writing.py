@@ -111,6 +111,39 @@ class RunWriter:
         )
         return f"runs:/{self.run_id}/{artifact}"
 
+    def log_counterexamples(
+        self, part: int, run_id: str, columns: Mapping[str, Any], codes: NDArray[np.float32], **facts: Any
+    ) -> None:
+        """Write a part of what was found around the samples of the classifier's run."""
+        names = {"run_id": run_id, "identify_run": self.run_id}
+        self._log_found(
+            f"{layout.COUNTEREXAMPLES}/part-{part:05d}.parquet",
+            "counterexamples",
+            {**self._constants(names, len(codes)), **columns, "code": _vectors(codes)},
+            schema.counterexamples_schema(codes.shape[1]),
+            **facts,
+        )
+
+    def log_scenarios(
+        self, run_id: str, identify_run: str, columns: Mapping[str, Any], means: NDArray[np.float64]
+    ) -> None:
+        """Write the scenarios of the classifier's run, in place of those that were there."""
+        names = {"run_id": run_id, "distill_run": self.run_id, "identify_run": identify_run}
+        self._log_found(
+            f"{layout.SCENARIOS}/scenarios.parquet",
+            "scenarios",
+            {**self._constants(names, len(means)), **columns},
+            schema.scenarios_schema(means.shape[1]),
+        )
+
+    def _constants(self, names: Mapping[str, str], rows: int) -> dict[str, Any]:
+        return {name: schema.constant(value, rows) for name, value in names.items()}
+
+    def _log_found(self, artifact: str, kind: str, columns: Mapping[str, Any], wanted: pa.Schema, **facts: Any) -> None:
+        rows = len(columns["run_id"])
+        arrays = [_column(columns[field.name], field.type, rows) for field in wanted]
+        self.sender.send_table(artifact, schema.stamp(pa.table(arrays, schema=wanted), kind, **facts))
+
     def log_checkpoint(self, epoch: int, write: Callable[[Path], Any]) -> None:
         """Keep what is needed to go on after `epoch`."""
         self.sender.send(checkpoint_file(epoch), write)

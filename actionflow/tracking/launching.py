@@ -23,16 +23,21 @@ from actionflow.store.finding import find_runs
 from actionflow.store.reading import StoredRun
 from actionflow.tracking.interrupts import ended_by_signal, undisturbed
 from actionflow.tracking.tracked_run import TrackedRun
-from actionflow.training.settings import Settings
+from actionflow.training.settings import Parameters, Settings
 
 R = TypeVar("R", bound=TrackedRun[Any])
 
 
 def launch(train: Callable[[R], None], kind: type[R], arguments: Sequence[str] | None = None) -> None:
     """Read the parameters, open the run, train. A mistake is one line on stderr and exit code 1."""
+    run_command(_command(train, kind), arguments)
+
+
+def run_command(command: click.Command, arguments: Sequence[str] | None = None) -> None:
+    """Run what may be interrupted; a mistake is one line on stderr and exit code 1."""
     try:
-        with ended_by_signal():
-            _command(train, kind).main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
+        with ended_by_signal(), _reported():
+            command.main(args=list(arguments) if arguments is not None else None, standalone_mode=False)
     except ActionFlowError as error:
         sys.exit(f"Error: {error}")
     except click.ClickException as error:
@@ -43,7 +48,7 @@ def launch(train: Callable[[R], None], kind: type[R], arguments: Sequence[str] |
 
 def _command(train: Callable[[R], None], kind: type[R]) -> click.Command:
     def start(run_name: str, resume: str, **words: str) -> None:
-        with _reported(), _opened(kind, words, run_name, resume) as run:
+        with _opened(kind, words, run_name, resume) as run:
             train(run)
 
     own = [
@@ -52,8 +57,13 @@ def _command(train: Callable[[R], None], kind: type[R]) -> click.Command:
             ["--resume"], default="", help="Id or name of an interrupted run to go on with, in that same run."
         ),
     ]
-    options = [_option(field) for field in fields(kind.settings_class)]
+    options = options_of(kind.settings_class)
     return click.Command(kind.entry, params=[*options, *own], callback=start, help=train.__doc__)
+
+
+def options_of(kind: type[Parameters]) -> list[click.Parameter]:
+    """What a command line can be told, each with its meaning."""
+    return [_option(field) for field in fields(kind)]
 
 
 def _option(field: Field[object]) -> click.Option:
@@ -81,7 +91,7 @@ def _opened(kind: type[R], words: dict[str, str], run_name: str, resume: str) ->
     else:
         with _only_writer(interrupted.run_id):
             run = mlflow.start_run(run_id=interrupted.run_id)
-    with _guarded(run, client):
+    with guarded(run, client):
         settings = _settings(kind, words, interrupted)
         _name(run, run_name, settings, client)
         yield kind(run, settings, client, resumes=interrupted is not None)
@@ -92,19 +102,19 @@ def nested_run(kind: type[R], settings: Settings, run_name: str) -> Iterator[R]:
     """A training inside the active run, for studies that train many times."""
     client = MlflowClient()
     run = mlflow.start_run(nested=True, run_name=run_name)
-    with _guarded(run, client):
+    with guarded(run, client):
         yield kind(run, settings, client, resumes=False)
 
 
 @contextmanager
-def _guarded(run: Run, client: MlflowClient) -> Iterator[None]:
+def guarded(run: Run, client: MlflowClient, go_on: str = "") -> Iterator[None]:
     """Hold the run for this process alone, and end it as it went: finished, failed or killed."""
     try:
         with _only_writer(run.info.run_id):
             yield
     except BaseException as error:
         with undisturbed():
-            _end(client, run.info.run_id, error)
+            _end(client, run.info.run_id, error, go_on or f"-P resume={run.info.run_id}")
         raise
     with undisturbed():
         mlflow.end_run()
@@ -142,13 +152,18 @@ def _interrupted(kind: type[R], resume: str, words: dict[str, str], client: Mlfl
     if stored.run.info.status == RunStatus.to_string(RunStatus.FINISHED):
         raise SettingsError(f"run {stored.run_id} has finished: there is nothing to resume.")
     _check_asked(kind, stored, words["dataset"])
+    stand_aside(stored, client)
+    return stored
+
+
+def stand_aside(stored: StoredRun, client: MlflowClient) -> None:
+    """Let the run that `mlflow run` has opened for us say where the work went: into another run."""
     launched = os.environ.pop("MLFLOW_RUN_ID", None)
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)
     if launched:
         client.set_tag(launched, layout.TAG_KIND, "resume")
         client.set_tag(launched, layout.TAG_RESUMED, stored.run_id)
         client.update_run(launched, name=f"resume {stored.name}")
-    return stored
 
 
 def _check_asked(kind: type[R], stored: StoredRun, asked: str) -> None:
@@ -170,11 +185,11 @@ def _name(run: Run, run_name: str, settings: Settings, client: MlflowClient) -> 
         client.update_run(run.info.run_id, name=f"{settings.dataset}-{model}-seed{settings.seed}")
 
 
-def _end(client: MlflowClient, run_id: str, error: BaseException) -> None:
+def _end(client: MlflowClient, run_id: str, error: BaseException, go_on: str) -> None:
     """Mark the run and say why; if the server is gone, the error in hand matters more than one about marking."""
     interrupted = isinstance(error, KeyboardInterrupt)
     if interrupted:
-        print(f"Stopped. The finished epochs are kept; go on with -P resume={run_id}", file=sys.stderr)
+        print(f"Stopped. The finished epochs are kept; go on with {go_on}", file=sys.stderr)
     status = RunStatus.to_string(RunStatus.KILLED if interrupted else RunStatus.FAILED)
     try:
         mlflow.end_run(status)

@@ -177,13 +177,16 @@ class Trainer:
 
     def _step(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         outputs = self._forward(pixels)
-        loss = self.objective.loss(outputs, targets)
-        extra = penalty(self.model)
+        return outputs.detach(), self._descend(self.objective.loss(outputs, targets))
+
+    def _descend(self, loss: Tensor, more: Tensor | None = None) -> Tensor:
+        """One step down the loss, with what the model adds to it, and `more`; returns the loss without those."""
+        whole = [each for each in (loss, penalty(self.model), more) if each is not None]
         self.optimizer.zero_grad(set_to_none=True)
-        (loss if extra is None else loss + extra).backward()  # type: ignore[no-untyped-call]
+        sum(whole[1:], whole[0]).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.steps += 1
-        return outputs.detach(), loss.detach()
+        return loss.detach()
 
     def _look(self, pixels: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         outputs = self._forward(pixels)

@@ -28,11 +28,14 @@ class EarlyStopping:
 
     def update(self, epoch: int, loss: float, accuracy: float | None, model: nn.Module) -> None:
         """See how an epoch went."""
-        if loss < self.best_loss:
+        if self._is_better(loss, accuracy):
             self.best_loss, self.best_accuracy, self.best_epoch, self.waited = loss, accuracy, epoch, 0
             self.best_weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
         else:
             self.waited += 1
+
+    def _is_better(self, loss: float, accuracy: float | None) -> bool:
+        return loss < self.best_loss
 
     @property
     def exhausted(self) -> bool:
@@ -46,6 +49,15 @@ class EarlyStopping:
     def load_state(self, state: dict[str, Any]) -> None:
         """Remember what was remembered before."""
         vars(self).update(state)
+
+
+class MostAccurate(EarlyStopping):
+    """The same by validation accuracy; of epochs that are alike the one of the lesser loss."""
+
+    def _is_better(self, loss: float, accuracy: float | None) -> bool:
+        if self.best_epoch < 0 or accuracy is None or self.best_accuracy is None or accuracy == self.best_accuracy:
+            return super()._is_better(loss, accuracy)
+        return accuracy > self.best_accuracy
 
 
 def plateau(optimizer: Optimizer, patience: int) -> ReduceLROnPlateau | None:

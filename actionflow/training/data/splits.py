@@ -70,6 +70,12 @@ def make_splits(dataset: Parted[SamplesT], validation: str, seed: int = 0) -> di
     return {"train": train.take(np.flatnonzero(~held_out)), "val": train.take(np.flatnonzero(held_out)), "test": test}
 
 
+def halves(samples: SamplesT, seed: int) -> tuple[SamplesT, SamplesT]:
+    """Half of every class and the rest, drawn by the seed."""
+    drawn = _draw(samples, 0.5, seed)
+    return samples.take(np.flatnonzero(~drawn)), samples.take(np.flatnonzero(drawn))
+
+
 def fixed_split(samples: SamplesT, groups: Sequence[str] = ()) -> dict[str, SamplesT]:
     """Divide data that has no official parts: a fifth of every class is the test part, whatever the seed.
 

@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from actionflow.errors import DataError
 from actionflow.training.models.keras_layers import HouseModel, dense, halving_convolution, same_convolution
+from actionflow.training.models.padding import cropped, padded
 
 CODE = 128
 DOWN, UP = (32, 64, 128, 256), (128, 64, 32)
@@ -37,7 +38,7 @@ class Autoencoder(HouseModel):
     def __init__(self, channels: int, image_size: tuple[int, int]) -> None:
         super().__init__()
         height, width = image_size
-        self.padding = (*_around(width), *_around(height))  # as torch counts: the last side first
+        self.padding = padded(image_size, STEP)
         self.image_size = image_size
         smallest = DOWN[-1], -(-height // STEP), -(-width // STEP)
         inner = smallest[0] * smallest[1] * smallest[2]
@@ -49,24 +50,12 @@ class Autoencoder(HouseModel):
         """Turn (n, channels, height, width), from 0 to 1, into as many logits."""
         code = self.encoder(functional.pad(images, self.padding))
         logits: Tensor = self.decoder(self.widen(code))
-        left, _, top, _ = self.padding
-        height, width = self.image_size
-        return logits[..., top : top + height, left : left + width]
+        return cropped(logits, self.padding, self.image_size)
 
     @property
     def feature_reader(self) -> nn.Module:
         """The code is what enters the decoder."""
         return self.widen
-
-
-def _around(side: int) -> tuple[int, int]:
-    """Zeros before and after a side that make it a multiple of 16.
-
-    >>> _around(28), _around(32), _around(9)
-    ((2, 2), (0, 0), (3, 4))
-    """
-    lacking = -side % STEP
-    return lacking // 2, lacking - lacking // 2
 
 
 def _going_down(channels: int) -> list[nn.Module]:
