@@ -97,8 +97,8 @@ def _figures(found: Explanation, figures: Mapping[int, Image]) -> Section:
     sentences = {row["mode_rank"]: found.sentence(row) for row in found.rules.to_pylist()}
     return Section(
         title="What the rules look at",
-        words="Of each feature the samples of the class in which it is highest, where it looks (red is most), and the "
-        "same samples changed so that it is higher still; below them failures that the rule holds for, at random.",
+        words="Of each feature the samples of the class in which it is highest, where it looks (yellow is most), "
+        "and the same samples changed so that it is higher still; below them failures of the rule, at random.",
         drawings=[Drawing(_data_uri(figure), sentences[rank]) for rank, figure in figures.items()],
     )
 

@@ -51,7 +51,7 @@ def heated(pictures: Pictures, heat: NDArray[np.float32]) -> Pictures:
     """Pictures with heat (n, height, width) from 0 to 1 laid over them, in colour."""
     if not len(pictures):
         return pictures
-    colours = matplotlib.colormaps["jet"](heat)[..., :3].transpose(0, 3, 1, 2) * 255
+    colours = matplotlib.colormaps["inferno"](heat)[..., :3].transpose(0, 3, 1, 2) * 255
     grey = pictures.astype(np.float32).mean(axis=1, keepdims=True).repeat(3, axis=1)
     mixed: Pictures = ((1 - STRENGTH) * grey + STRENGTH * colours).round().astype(np.uint8)
     return mixed
