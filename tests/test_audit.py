@@ -127,6 +127,14 @@ def test_clean_labels_give_no_suspect(runs):
     assert "--threshold 5%" in told
 
 
+def test_a_pipe_without_suspects_is_told_why_there_are_none(runs):
+    piped, read = invoke("clean"), invoke("clean", "--format", "table")
+    assert len(piped.stdout.splitlines()) == 1
+    assert "--threshold 5%" in piped.stderr
+    assert "draw no line" in read.stdout
+    assert "draw no line" not in read.stderr
+
+
 @pytest.mark.parametrize("share", ["0.05", "5%", " 5.0% "])
 def test_a_share_that_is_expected_draws_the_line_where_the_scores_draw_none(runs, share):
     found = actionflow.audit("clean", threshold=share)

@@ -367,7 +367,9 @@ def test_three_runs_are_compared_pair_by_pair(get, runs):
 
 
 def test_what_does_not_compare_is_told(get, runs):
-    assert "different data sets" in alert(get("/compare", status=400, runs=f"{runs['a']},{runs['hostile']}"))
+    refused = alert(get("/compare", status=400, runs=f"{runs['a']},{runs['hostile']}"))
+    assert "different data sets" in refused
+    assert "noise" in refused
     assert "needs two runs" in alert(get("/compare", status=400, runs=runs["a"]))
 
 

@@ -64,4 +64,7 @@ def audit(
     # Before the rows: a reader that has seen enough, such as head, ends us while they are written.
     if logged:
         say(f"Logged into run {found.log()}")
+    if not found.found.count and not rows.is_for_people(form, output):
+        # Rows alone would say that all labels are right.
+        say("\n".join(found.findings()))
     rows.write(found.only_suspects(), form, output, as_text=lambda _: found.text(k))

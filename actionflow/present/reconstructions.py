@@ -51,7 +51,7 @@ def reconstructions(title: str, groups: Mapping[str, Sequence[Rebuilt]]) -> Figu
     for part, (name, group) in zip(parts, groups.items(), strict=True):
         _draw_group(part, name, group, widest)
     has_action = any(each.action is not None for group in groups.values() for each in group)
-    above = "its class and its action" if has_action else "its class"
+    above = "its class and its action; each part has its own scale of colours" if has_action else "its class"
     figure.suptitle(f"{title}; above each {above}", x=0.01, ha="left", fontsize=10, color=INK)
     return figure
 

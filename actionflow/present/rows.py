@@ -70,6 +70,11 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def is_for_people(form: str | None, output: str | None) -> bool:
+    """Whether `write` writes a table to be read."""
+    return (form or _form_of(output)) == "table"
+
+
 def _form_of(output: str | None) -> str:
     if output:
         ending = Path(output).suffix.removeprefix(".")

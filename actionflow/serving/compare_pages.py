@@ -90,8 +90,11 @@ def _check(runs: Sequence[StoredRun]) -> None:
     """Ids name the same samples only within one data set."""
     digests = {digest_of(run): run for run in runs if digest_of(run)}
     if len(digests) > 1:
-        names = " and ".join(run.name for run in digests.values())
-        raise DataError(f"runs of different data sets do not compare: {names}.")
+        names = " and ".join(f"{run.name} ({digest[:8]})" for digest, run in digests.items())
+        raise DataError(
+            f"runs of different data sets do not compare: {names}. One name may stand for several: limit, image_size, "
+            "noise and a validation of its own change the data, and their digest."
+        )
 
 
 def _splits(session: Session) -> list[str]:

@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse
 from actionflow.errors import ActionFlowError, StoreError
 from actionflow.serving.albums import Sample, samples_of
 from actionflow.serving.asking import Desk
-from actionflow.serving.drawing import loss_curve
+from actionflow.serving.drawing import MOST_WORDS, loss_curve
 from actionflow.serving.opening import (
     EVERY_SCORE,
     cells,
@@ -53,6 +53,7 @@ def sample(
             "split": split,
             "names": names,
             "curve": curve,
+            "told_always": len(curve) <= MOST_WORDS,
             "chart": loss_curve(curve, f"Loss of sample {number} by epoch"),
             "sample": samples_of(session, digest_of(run), [number], LONGEST_TEXT).get(number, Sample(number)),
             "picture": picture_address(run, number),
