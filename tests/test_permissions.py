@@ -143,7 +143,7 @@ def test_without_a_name_no_page_and_no_question_is_answered(server, runs, who):
 def test_the_admin_sees_all(get, names, runs):
     assert names(ADMIN) == {"open run", "hidden run"}
     for run in ("open", "hidden"):
-        assert [get(path, ADMIN).status_code for path in pages_of(runs[run])] == [200] * 4
+        assert [get(path, ADMIN).status_code for path in pages_of(runs[run])] == [200] * 5
     assert f"{PAGES}/runs/{runs['hidden']}" in get(f"{PAGES}/runs/{runs['open']}/samples/val/16", ADMIN).text
 
 
@@ -196,7 +196,7 @@ def test_what_one_may_not_read_cannot_be_marked_or_ordered(post, get, runs):
 
 
 def test_who_may_read_reads_and_changes_nothing(post, get, runs):
-    assert [get(path, READER).status_code for path in pages_of(runs["open"])] == [200] * 4
+    assert [get(path, READER).status_code for path in pages_of(runs["open"])] == [200] * 5
     assert "You may look at this run but not mark its samples" in get(pages_of(runs["open"])[1], READER).text
     for path, content in {"marks": {"run": runs["open"], "marks": [MARK]}, "curricula": {"run": runs["open"]}}.items():
         told = post(path, content, READER)

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shutil
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -160,6 +161,12 @@ def views():
             split="val",
             score_name="aum",
         ),
+        "scenarios": table(
+            schema.scenarios_schema(2), [_scenario(draw, number) for number in range(1, 5)], run_id="a", distill_run="d"
+        ),
+        "scenario_labels": table(
+            schema.SCENARIO_LABELS, [_answer(number, who) for number in range(1, 4) for who in ("ann", "bo", "cy")]
+        ),
     }
     assert set(whole) == set(EMPTY)
     return whole
@@ -173,6 +180,23 @@ def _leaf(draw, label, leaf, depth):
     known = {"label": label, "leaf": leaf, "depth": depth, "mode_rank": 2 * label + leaf, "samples": 9, "failures": 3}
     known |= {"rule": f"feature {leaf} > 0.5", "found": label % 2 == 0, "holds": leaf == 1, "chance_valid": 0.2}
     return known | {name: float(draw.random()) for name in names}
+
+
+def _scenario(draw, number):
+    counted = [{"label": label, "samples": 3} for label in range(2)]
+    drawn = {"sample_images": [b"png"], "sample_predictions": [0], "sample_confidences": [0.5]}
+    fitted = {"mean": draw.normal(size=2).tolist(), "covariance": draw.normal(size=4).tolist()}
+    known = {"identify_run": "i", "scenario": number, "weight": draw.random(), "size": 6, "counterexamples": [1, 2]}
+    labels = {"source_label": number % CLASSES, "source_share": draw.random(), "prediction": (number + 1) % CLASSES}
+    return known | labels | drawn | fitted | {"source_labels": counted, "predictions": counted}
+
+
+def _answer(number, who):
+    """One of the whole scenario; of the third, of a sample alone."""
+    answer = "none" if (number, who) == (2, "ann") else "class"
+    label = None if answer == "none" else number % CLASSES if who == "cy" else 0
+    said = {"experiment_id": "1", "distill_run": "d", "scenario": number, "sample": 4 if number == 3 else None}
+    return said | {"answer": answer, "label": label, "labelled_by": who, "labelled_at": datetime(2026, 1, 1)}
 
 
 def _epochs(run_id, draw, labels, base):
