@@ -17,8 +17,9 @@ from actionflow.labelling import keep_labels, labels_for, progress_of, scenarios
 from actionflow.present.mending import Tuned
 from actionflow.store.finding import find_runs
 from actionflow.store.scenario_labels import ScenarioLabel
-from actionflow.tracking.mending import Chain, correct, distill, identify, identify_step, train_vae
+from actionflow.tracking.mending import Chain, correct, correct_step, distill, identify, identify_step, train_vae
 from actionflow.tracking.mending.correct_step import chosen
+from actionflow.tracking.mending.vae_step import VaeRun
 from actionflow.training.mending.settings import CorrectStep, DefuseSettings, DistillStep, IdentifyStep, VaeStep
 from projects.defuse import defuse
 
@@ -152,6 +153,47 @@ def test_an_interrupted_search_goes_on_in_its_own_run_after_its_last_part(chain,
     assert len(set(ids.to_pylist())) > 1
     for made in (run_id, again):
         mlflow.delete_run(made)
+
+
+def test_an_interrupted_vae_goes_on_after_its_last_epoch(classifier, module_store, monkeypatch):
+    end_epoch, ended = VaeRun.end_epoch, []
+
+    def interrupted(self, *given):
+        end_epoch(self, *given)
+        ended.append(self.run_id)
+        if len(ended) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(VaeRun, "end_epoch", interrupted)
+    chain, step = Chain.of(classifier, begins=True), VaeStep(run=classifier, epochs=3, seed=3)
+    with pytest.raises(KeyboardInterrupt):
+        train_vae(chain, step)
+    run_id = train_vae(chain, step)
+    assert ended == [run_id] * 3
+    assert [each.step for each in module_store.client.get_metric_history(run_id, "steps")] == [0, 1, 2]
+    assert module_store.client.get_run(run_id).info.status == "FINISHED"
+    for made in (run_id, chain.run_id):
+        mlflow.delete_run(made)
+
+
+def test_an_interrupted_sweep_goes_on_with_the_fine_tunings_that_are_left(chain, corrected, module_store, monkeypatch):
+    fine_tune, tuned = correct_step._fine_tune, []
+
+    def interrupted(tuner, patient):
+        tuned.append(tuner)
+        if len(tuned) == 2:
+            raise KeyboardInterrupt
+        fine_tune(tuner, patient)
+
+    monkeypatch.setattr(correct_step, "_fine_tune", interrupted)
+    step = CorrectStep(run=chain.run_id, labels="source", seed=1, **MENDING)
+    with pytest.raises(KeyboardInterrupt):
+        correct(Chain.of(chain.run_id), step)
+    run_id = correct(Chain.of(chain.run_id), step)
+    whole = len(mlflow.load_table("sweep.json", run_ids=[run_id])) - 1  # what was before was not tuned
+    assert len(tuned) == whole + 1
+    assert module_store.client.get_run(run_id).info.status == "FINISHED"
+    mlflow.delete_run(run_id)
 
 
 def test_defuse_takes_all_steps_and_none_of_them_twice(classifier, module_store, capsys):
