@@ -34,7 +34,7 @@ check: setup ## ruff, mypy, and the direction of imports
 format: setup ## let ruff mend what it can
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-bench: setup ## measure what recording costs (15 minutes)
+bench: setup ## measure what recording costs (half an hour)
 	$(BIN)/python -m benchmarks
 
 readme: setup ## paste what the README's commands print into it (30 minutes)
